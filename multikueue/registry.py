@@ -142,8 +142,9 @@ def is_ours(name: str, options: Mapping[str, Any]) -> bool:
 
 
 def reads(strategy: Strategy) -> frozenset[str]:
-    """The inputs that a strategy and its parts need besides the fleet: their class attributes `reads`, tuples of words."""
-    lists = (getattr(type(each), "reads", ()) for each in (strategy, *_parts_of(strategy)))
+    """The inputs that a strategy with its options, and its parts, need besides the fleet: their attributes `reads`, tuples of
+    words."""
+    lists = (getattr(each, "reads", ()) for each in (strategy, *_parts_of(strategy)))
     return frozenset(word for words in lists if isinstance(words, tuple) for word in words if isinstance(word, str))
 
 

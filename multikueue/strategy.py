@@ -48,6 +48,7 @@ __all__ = [
     "Score",
     "Scorer",
     "Strategy",
+    "Waits",
     "Weighted",
     "Worker",
     "Workload",
@@ -142,12 +143,35 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """How long jobs like a workload waited for quota on a worker of late, from their copy to quota there.
+
+    `of` says of which jobs: `its queue and size`, `its queue`, or `all there`; of the widest that enough is known of. `seen` is
+    how many count; those of six hours ago count half. `steps` are shares of them, and the time within which that share had
+    quota. A copy that was taken away while it waited, or still waits, is not taken for one that got it: the last share
+    is below 1 then. `longest` is the longest wait seen, whatever its end; `evicted` the share that the worker
+    evicted after they had quota.
+    """
+
+    of: str = ""
+    seen: float = 0.0
+    steps: tuple[tuple[float, timedelta], ...] = ()
+    longest: timedelta = timedelta()
+    evicted: float = 0.0
+
+    def within(self, share: float) -> timedelta | None:
+        """The time within which that share had quota; None if fewer ever had."""
+        return next((time for reached, time in self.steps if reached >= share - 1e-9), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
     """One worker cluster of the workload's MultiKueueConfig, as seen now.
 
     Not `usable` means: not connected, cordoned, or unable to take this workload; `why` says which. `room` is what it has for
-    the workload; only a strategy that says so is told, or one with a part that says so:
-    ``reads: ClassVar[tuple[str, ...]] = ("room",)``. None: nobody may know. Other room alone is no reason to ask again.
+    the workload, `waits` how long jobs like it waited there; only a strategy that says so is told, or one with a part that
+    says so: ``reads: ClassVar[tuple[str, ...]] = ("room", "waits")``. None: nobody may know. Other values of these alone are no
+    reason to ask again.
     """
 
     name: str
@@ -156,6 +180,7 @@ class Worker:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     room: Room | None = None
+    waits: Waits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

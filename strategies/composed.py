@@ -7,12 +7,22 @@ from functools import partial
 from hashlib import blake2b
 from itertools import groupby
 from operator import itemgetter
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from multikueue.strategy import Filter, Fleet, Nomination, Weighted, Worker, Workload
+from strategies.room import holds_now
 
 _MIDDLE = 0.5
 """What a worker gets of a scorer that cannot tell."""
+
+_SOONEST = timedelta(seconds=10)
+"""Nobody is hedged sooner, however fast a worker was: its answer takes a moment."""
+
+_LOOK = timedelta(seconds=30)
+"""How often it looks after `patience` whether another worker has room by now."""
+
+_LONG = 3
+"""After so many times `patience` the next copy goes out whether there is room or not."""
 
 _TOLD, _LONGEST = 3, 1000  # workers of each sort in a reason, and its characters
 _REFUSED = "; refused: "
@@ -27,6 +37,10 @@ class Composed:
     tell. Of equals the order differs from workload to workload, so that they spread. Workers where an earlier attempt failed
     come last. A copy goes from a worker that a filter refuses by now. With `give_back_after` the quota goes back once no
     worker has admitted it for so long since the last copy.
+
+    With `hedge: 0.95` the next copy follows as soon as the last one has waited for longer than 95% of the jobs like it did on
+    that worker, and after `patience` at the latest. With `extra: room` these further copies go only to workers that have room
+    now, as far as that is known, and after three times `patience` to others too; with `extra: any` to any.
     """
 
     __pydantic_config__: ClassVar[dict[str, bool]] = {"arbitrary_types_allowed": True}  # parts are built by their names
@@ -37,6 +51,8 @@ class Composed:
     patience: timedelta | None = timedelta(minutes=5)
     most: int | None = None
     give_back_after: timedelta | None = None
+    hedge: float | None = None
+    extra: Literal["room", "any"] = "room"
 
     def __post_init__(self) -> None:
         if self.copies < 1:
@@ -45,6 +61,15 @@ class Composed:
             raise ValueError("expected most to be copies or more")
         if any(span is not None and span <= timedelta() for span in (self.patience, self.give_back_after)):
             raise ValueError("expected durations longer than 0")
+        if self.hedge is not None and not 0 < self.hedge < 1:
+            raise ValueError("expected hedge to be a share between 0 and 1, such as 0.95")
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What it needs itself, beside its parts."""
+        follows = self.patience is not None and (self.most is None or self.most > self.copies)
+        room = ("room",) if follows and self.extra == "room" else ()
+        return (*room, "waits") if follows and self.hedge is not None else room
 
     def nominate(self, workload: Workload, fleet: Fleet) -> Nomination:
         refused = {worker.name: why for worker in fleet.workers if (why := self._refusal(workload, worker))}
@@ -52,15 +77,24 @@ class Composed:
         totals = self._totals(workload, usable, fleet)
         kept = tuple(name for name in workload.nominated_clusters if name in totals)
         fresh = [name for name in totals if name not in kept]
-        batch = _best(self._more(workload, fleet, len(kept)), fresh, totals, workload, fleet)
+        lacking, bound = max(0, self.copies - len(kept)), self._bound(fleet)
+        is_extra, left = False, self._left(workload, kept, fleet)
+        if lacking:
+            batch = _best(min(lacking, bound - len(kept)), fresh, totals, workload, fleet)
+        else:
+            is_extra = left is not None and left <= timedelta() and len(kept) < bound
+            batch = _best(int(is_extra), self._with_place(fresh, workload, fleet), totals, workload, fleet)
         clusters = kept + batch
-        waits = (
-            self.patience if len(batch) < len(fresh) and len(clusters) < self._bound(fleet) else self.give_back_after
-        )
         began = fleet.now if batch else workload.nominated_at or workload.reserved_at or fleet.now
-        left = None if waits is None else began + waits - fleet.now
-        if left is not None and left <= timedelta():
-            return Nomination(reason=f"No worker admitted it for {waits}, and all were tried", give_back=True)
+        if len(batch) == len(fresh) or len(clusters) >= bound:
+            left = None if self.give_back_after is None else began + self.give_back_after - fleet.now
+            if left is not None and left <= timedelta():
+                reason = f"No worker admitted it for {self.give_back_after}, and all were tried"
+                return Nomination(reason=reason, give_back=True)
+        elif batch:
+            left = self._wait(clusters, fleet)
+        elif is_extra:
+            left = _LOOK
         told = [self._with_reasons(name, totals, workload, fleet) for name in clusters[:_TOLD]]
         return Nomination(clusters, left, _told(workload, clusters, ", ".join(told), refused))
 
@@ -89,21 +123,39 @@ class Composed:
         return totals
 
     def _with_reasons(self, name: str, totals: Mapping[str, float], workload: Workload, fleet: Fleet) -> str:
-        worker = next(each for each in fleet.workers if each.name == name)
+        worker = _worker(fleet, name)
         reasons = (part.scorer.score(workload, worker, fleet).reason for part in self.scorers)
         return _with(name, f"{totals[name]:.2f}", ", ".join(filter(None, reasons)))
 
-    def _more(self, workload: Workload, fleet: Fleet, kept: int) -> int:
-        """How many more workers to nominate now."""
-        lacking = max(0, self.copies - kept)
-        is_over = self.patience is not None and not workload.waited_less_than(self.patience, fleet.now)
-        more = max(lacking, 1) if kept and is_over else lacking
-        return max(0, min(more, self._bound(fleet) - kept))
+    def _left(self, workload: Workload, kept: tuple[str, ...], fleet: Fleet) -> timedelta | None:
+        """How long until the next copy; None if none follows."""
+        wait = self._wait(kept, fleet)
+        return wait if wait is None or workload.nominated_at is None else workload.nominated_at + wait - fleet.now
+
+    def _wait(self, clusters: tuple[str, ...], fleet: Fleet) -> timedelta | None:
+        """How long the last of these copies may wait: `patience`, or what the worker taught of jobs like it."""
+        if self.patience is None or self.hedge is None or not clusters:
+            return self.patience
+        waits = _worker(fleet, clusters[-1]).waits
+        learned = waits.within(self.hedge) if waits is not None else None
+        return self.patience if learned is None else min(self.patience, max(learned, _SOONEST))
+
+    def _with_place(self, names: list[str], workload: Workload, fleet: Fleet) -> list[str]:
+        """Where one more copy may go: where there is room. Once nobody had any for long, anywhere, for what is known of room
+        may be wrong, and nothing waits for ever."""
+        patience, since = self.patience or timedelta(), workload.nominated_at or fleet.now
+        if self.extra == "any" or fleet.now >= since + _LONG * patience:
+            return names
+        return [name for name in names if holds_now(workload, _worker(fleet, name).room) is not False]
 
     def _bound(self, fleet: Fleet) -> int:
         if self.patience is None:
             return self.copies
         return len(fleet.workers) if self.most is None else self.most
+
+
+def _worker(fleet: Fleet, name: str) -> Worker:
+    return next(each for each in fleet.workers if each.name == name)
 
 
 def _best(

@@ -26,14 +26,7 @@ class FreeRoom:
             return ""
         if not worker.room.quotas:
             return "its room is not known yet" if worker.room.doubt else "its queue is missing or has no quota"
-        chosen = _chosen(workload, worker.room)
-        if chosen is None or any(need > each.most for each, need in chosen):
-            return ""  # its own Kueue says that it can never be admitted, and then it is not usable
-        has_room = (
-            need <= (each.free_after_preemption(workload.priority) if self.preempting else each.free)
-            for each, need in chosen
-        )
-        return "" if all(has_room) else "no room now"
+        return "no room now" if holds_now(workload, worker.room, preempting=self.preempting) is False else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +72,17 @@ class QuotaQuality:
             return Score(0.0, "no quota of what it requests")
         value, reason = min((_quality(each, need, workload.priority) for each, need in chosen), default=_OWN)
         return Score(_less_sure(value, room), reason)
+
+
+def holds_now(workload: Workload, room: Room | None, *, preempting: bool = False) -> bool | None:
+    """Whether a worker's queue has room for the workload. None: nobody knows, or its own Kueue will say that it can never be
+    admitted there, and then the worker is not usable."""
+    chosen = _chosen(workload, room) if room is not None and room.quotas else None
+    if chosen is None or any(need > each.most for each, need in chosen):
+        return None
+    return all(
+        need <= (each.free_after_preemption(workload.priority) if preempting else each.free) for each, need in chosen
+    )
 
 
 _OWN = (1.0, "own quota")

@@ -259,12 +259,13 @@ def test_a_strategy_says_what_it_reads() -> None:
         ({}, set()),
         ({"filters": ["named"], "scorers": ["order"]}, set()),
         ({"filters": ["room"]}, {"room"}),
-        ({"scorers": ["order", {"quota": {}, "weight": 2}]}, {"room"}),
+        ({"scorers": ["order", {"wait": {}, "weight": 2}]}, {"waits"}),
+        ({"most": 2, "extra": "any", "filters": ["room"], "hedge": 0.95}, {"room", "waits"}),
     ],
-    ids=["no parts", "parts that read nothing", "a filter", "a scorer with a weight"],
+    ids=["no parts", "parts that read nothing", "a filter", "a scorer with a weight", "a filter and an option"],
 )
 def test_a_strategy_reads_what_its_parts_read(options: dict[str, object], words: set[str]) -> None:
-    assert registry.reads(registry.load("composed", options)) == words
+    assert registry.reads(registry.load("composed", {"most": 1} | options)) == words
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ def test_the_public_names_are_these() -> None:
         "Score",
         "Scorer",
         "Strategy",
+        "Waits",
         "Weighted",
         "Worker",
         "Workload",

@@ -69,6 +69,7 @@ from multikueue.store.caches.jobs import CONTROLLER, JobCaches, Nesting, Runtime
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION, Placements, named
 from multikueue.store.caches.rooms import Rooms
 from multikueue.store.caches.slices import Slices, replaced
+from multikueue.store.caches.waits import WorkerWaits
 from multikueue.store.plans import Plans
 from multikueue.store.queues import WorkQueues
 from multikueue.store.refusals import Bounds, Refusals
@@ -169,6 +170,7 @@ class State:
         self.local_queues: Cache[LocalQueue] = Cache(indexes={"cluster_queue": lambda q: (q.spec.cluster_queue,)})
         self.flavors: Cache[ResourceFlavor] = Cache()
         self.rooms = Rooms(lambda name: self.workers[name].workloads, self.flavors, now)
+        self.waits = WorkerWaits(self.workers, self.workloads, now)
         self.cohorts: Cache[Cohort] = Cache()
         self.checks: Cache[AdmissionCheck] = Cache(indexes={"config": config_of})
         self.configs: Cache[MultiKueueConfig] = Cache(indexes={"cluster": clusters_of})

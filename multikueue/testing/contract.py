@@ -12,7 +12,7 @@ from typing import Any
 
 from multikueue.api.values.foreign import LONGEST_EXCERPT
 from multikueue.errors import StrategyError
-from multikueue.strategy import Filter, FlavorRoom, Score, Scorer, Strategy
+from multikueue.strategy import Filter, FlavorRoom, Score, Scorer, Strategy, Waits
 from multikueue.testing.fleets import NOW, FleetBuilder, StrategyWorkloadBuilder, fleet, strategy_workload
 from multikueue.workload.strategy_call import NominationRequest, call_strategy
 
@@ -30,8 +30,8 @@ def check_strategy(strategy: Checked) -> None:
       input nor strategy.
 
     The inputs include fleets without workers, without usable workers and with 25 workers, workloads nominated on
-    workers that are gone from the fleet, workers with and without room, and Placements that are empty, broken, or name
-    foreign clusters.
+    workers that are gone from the fleet, workers with and without room or known waits, and Placements that are empty, broken,
+    or name foreign clusters.
     """
     broken = broken_promises(strategy)
     if broken:
@@ -210,6 +210,8 @@ def _fleets() -> Iterator[FleetBuilder]:
     cpus = FlavorRoom(flavor="default", resource="cpu", nominal=64_000, used=1_000, most=64_000, free=63_000)
     roomy = three.room("a", gpus, replace(gpus, flavor="h100", reclaimable=((-1, 4),), preemptible=((0, 8),)), cpus)
     yield roomy.room("b", waiting={0: 3}, doubt="not read yet").room("c", cpus, doubt="out of date")
+    waits = Waits(of="its queue", seen=7.5, steps=((0.5, _LATER[1]), (0.9, _LATER[2])), longest=_LATER[3], evicted=0.25)
+    yield three.waits("a", waits).waits("b", Waits()).waits("c", Waits(of="all there", seen=9, longest=_LATER[2]))
     yield three.placement("p")
     yield three.placement("p", problem="there is no such Placement")
     yield three.placement("p", ("c", "elsewhere"), ("a",))

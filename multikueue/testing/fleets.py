@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from multikueue.api.values.quantity import amount, parse
-from multikueue.strategy import FlavorRoom, Fleet, Placement, Room, Worker
+from multikueue.strategy import FlavorRoom, Fleet, Placement, Room, Waits, Worker
 from multikueue.strategy import Workload as StrategyWorkload
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -93,6 +93,11 @@ class FleetBuilder:
         """Sets what that worker has room for; `waiting` is how many wait there by priority."""
         found = Room(quotas=quotas, waiting=tuple(sorted((waiting or {}).items())), doubt=doubt)
         workers = (replace(each, room=found) if each.name == name else each for each in self.value.workers)
+        return self._with(workers=tuple(workers))
+
+    def waits(self, name: str, waits: Waits) -> Self:
+        """Sets how long jobs like the workload waited on that worker."""
+        workers = (replace(each, waits=waits) if each.name == name else each for each in self.value.workers)
         return self._with(workers=tuple(workers))
 
     def placement(

@@ -12,13 +12,25 @@ from multikueue.api.values.foreign import LONGEST_EXCERPT, excerpt
 from multikueue.errors import StrategyError
 from multikueue.strategy import Fleet, Nomination, Strategy, Workload
 
-__all__ = ["PLACEMENTS", "ROOM", "LoadedStrategy", "NominationRequest", "NominationResult", "again_at", "call_strategy"]
+__all__ = [
+    "PLACEMENTS",
+    "ROOM",
+    "WAITS",
+    "LoadedStrategy",
+    "NominationRequest",
+    "NominationResult",
+    "again_at",
+    "call_strategy",
+]
 
 PLACEMENTS = "placementdecisions"
 """The word in a strategy's `reads` that requests the Placement of a workload."""
 
 ROOM = "room"
 """The word in the `reads` of a strategy or a part that requests what workers have room for."""
+
+WAITS = "waits"
+"""The word that requests how long jobs waited on workers."""
 
 ROOM_AGAIN = timedelta(seconds=10)
 """How soon a strategy that reads room is asked again where it names no worker. Room that changes asks for nobody: that would be

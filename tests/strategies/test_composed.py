@@ -12,7 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.strategy import Filter, Fleet, Nomination, Score, Scorer, Weighted, Worker, Workload
+from multikueue import registry
+from multikueue.strategy import (
+    Filter,
+    FlavorRoom,
+    Fleet,
+    Nomination,
+    Score,
+    Scorer,
+    Waits,
+    Weighted,
+    Worker,
+    Workload,
+)
 from multikueue.testing import NOW, FleetBuilder, StrategyWorkloadBuilder, check_strategy, fleet, strategy_workload
 from strategies.composed import Composed
 from strategies.filters import CLUSTER_NAMES, ClusterNames, Labels
@@ -61,8 +73,9 @@ def named(*args: Any, **more: Any) -> tuple[str, ...]:
         {"filters": (ClusterNames(), Labels(match={"region": ("eu",)})), "scorers": BY_ORDER},
         {"patience": None, "copies": 30},
         {"give_back_after": timedelta(seconds=1)},
+        {"hedge": 0.95, "extra": "any"},
     ],
-    ids=["defaults", "by order", "filtered", "no more with time", "with an end"],
+    ids=["defaults", "by order", "filtered", "no more with time", "with an end", "hedged"],
 )
 def test_it_keeps_the_contract(options: dict[str, Any]) -> None:
     check_strategy(Composed(**options))
@@ -75,6 +88,7 @@ def test_it_keeps_the_contract(options: dict[str, Any]) -> None:
         ({"copies": 3, "most": 2}, "expected most to be copies or more"),
         ({"patience": timedelta()}, "expected durations longer than 0"),
         ({"give_back_after": timedelta()}, "expected durations longer than 0"),
+        ({"hedge": 1.0}, "expected hedge to be a share between 0 and 1, such as 0.95"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], problem: str) -> None:
@@ -170,6 +184,75 @@ def test_the_quota_goes_back_when_all_were_tried_for_long() -> None:
     assert (waits.give_back, waits.revisit_after) == (False, timedelta(minutes=1))
     over = nominate(everywhere, later=timedelta(hours=1), **options)
     assert over == Nomination(reason="No worker admitted it for 1:00:00, and all were tried", give_back=True)
+
+
+# The next copy: sooner, or only where there is room.
+
+SLOW = Waits(of="its queue", seen=9, steps=((0.5, timedelta(seconds=4)), (0.97, timedelta(minutes=2))))
+FAST = Waits(of="its queue", seen=9, steps=((1.0, timedelta(seconds=1)),))
+FULL = FlavorRoom(flavor="default", resource="cpu", nominal=8000, used=8000, most=8000, free=0)
+EMPTY = FlavorRoom(flavor="default", resource="cpu", nominal=8000, most=8000, free=8000)
+
+
+@pytest.mark.parametrize(
+    ("waits", "after"),
+    [
+        pytest.param(SLOW, timedelta(minutes=2), id="after the time within which 95% had quota there"),
+        pytest.param(FAST, timedelta(seconds=10), id="not at once, however fast the worker was"),
+        pytest.param(Waits(), FIVE, id="after patience, while nothing is known"),
+        pytest.param(Waits(seen=9, steps=((0.5, FIVE / 10),)), FIVE, id="after patience, where many never had quota"),
+        pytest.param(Waits(seen=9, steps=((1.0, FIVE * 10),)), FIVE, id="after patience, where it takes longer"),
+    ],
+)
+def test_a_hedge_follows_as_soon_as_the_first_copy_waits_longer_than_usual(waits: Waits, after: timedelta) -> None:
+    workers, options = THREE.waits("c1", waits), dict[str, Any](scorers=BY_ORDER, hedge=0.95)
+    first = nominate(strategy_workload(), workers, **options)
+    assert (first.clusters, first.revisit_after) == (("c1",), after)
+    waiting = strategy_workload().nominated("c1")
+    assert named(waiting, workers, later=after - timedelta(seconds=1), **options) == ("c1",)
+    assert named(waiting, workers, later=after, **options) == ("c1", "c2")
+
+
+@pytest.mark.parametrize(
+    ("options", "later", "clusters", "again"),
+    [
+        pytest.param({}, FIVE, ("c1", "c3"), FIVE, id="the next best with room"),
+        pytest.param({"extra": "any"}, FIVE, ("c1", "c2"), FIVE, id="the next best of all, if asked"),
+        pytest.param({"copies": 2}, timedelta(), ("c1", "c2"), FIVE, id="those of the first choice go anywhere"),
+    ],
+)
+def test_further_copies_go_where_there_is_room(
+    options: dict[str, Any], later: timedelta, clusters: tuple[str, ...], again: timedelta
+) -> None:
+    job = strategy_workload().request(cpu=4).nominated("c1")
+    workers = THREE.room("c1", FULL).room("c2", FULL).room("c3", EMPTY)
+    found = nominate(job, workers, later=later, scorers=BY_ORDER, **options)
+    assert (found.clusters, found.revisit_after) == (clusters, again)
+
+
+def test_where_nobody_has_room_it_looks_again_and_goes_anyway_after_three_times_patience() -> None:
+    job, full = strategy_workload().request(cpu=4).nominated("c1"), THREE
+    for name in ("c1", "c2", "c3"):
+        full = full.room(name, FULL)
+    waits = nominate(job, full, later=FIVE, scorers=BY_ORDER, give_back_after=timedelta(minutes=1))
+    assert (waits.clusters, waits.revisit_after, waits.give_back) == (("c1",), timedelta(seconds=30), False)
+    assert named(job, full, later=3 * FIVE, scorers=BY_ORDER) == ("c1", "c2")
+    assert named(job, full.room("c3", EMPTY), later=2 * FIVE, scorers=BY_ORDER) == ("c1", "c3")
+
+
+@pytest.mark.parametrize(
+    ("options", "reads"),
+    [
+        ({}, {"room"}),
+        ({"hedge": 0.9}, {"room", "waits"}),
+        ({"hedge": 0.9, "extra": "any"}, {"waits"}),
+        ({"extra": "any"}, set()),
+        ({"patience": None, "hedge": 0.9}, set()),
+        ({"most": 1}, set()),
+    ],
+)
+def test_it_reads_what_further_copies_need(options: dict[str, Any], reads: set[str]) -> None:
+    assert registry.reads(Composed(**options)) == reads
 
 
 # Why.

@@ -26,6 +26,7 @@ from multikueue.api.meta import (
     with_condition,
     without_condition,
 )
+from multikueue.api.values import quantity
 
 ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
 ORIGIN_UID_ANNOTATION = "kueue.x-k8s.io/multikueue-origin-uid"
@@ -288,6 +289,15 @@ def admission_gates(meta: ObjectMeta) -> str:
 def queue_of(workload: Workload) -> ObjectKey:
     """The key of the LocalQueue that a workload names."""
     return ObjectKey(workload.metadata.namespace, workload_spec(workload).queue_name)
+
+
+def granted(workload: Workload) -> dict[str, int]:
+    """What the quota that a workload has is for, by resource, summed over pod sets; as Kueue counts amounts."""
+    total: dict[str, int] = {}
+    for assignment in workload.status.admission.pod_set_assignments if workload.status.admission else ():
+        for name, text in assignment.resource_usage.items():
+            total[name] = total.get(name, 0) + quantity.counted(name, text)
+    return total
 
 
 def waits_for_quota(workload: Workload) -> bool:

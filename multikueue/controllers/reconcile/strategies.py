@@ -44,6 +44,7 @@ from multikueue.workload.nomination.request import nomination_request
 from multikueue.workload.strategy_call import (
     PLACEMENTS,
     ROOM,
+    WAITS,
     LoadedStrategy,
     NominationRequest,
     NominationResult,
@@ -147,9 +148,7 @@ class Strategies:
         """Whether a strategy that settings or checks name has `word` in its `reads`."""
         dispatch = self.settings.dispatch
         named = ((dispatch.strategy.name, dispatch.strategy.options), *dispatch.workload_strategies.items())
-        finds: list[Callable[[], LoadedStrategy | None]] = [
-            partial(self._load, name, options) for name, options in named
-        ]
+        finds: list[Callable[[], LoadedStrategy | None]] = [partial(self._load, *each) for each in named]
         finds += [partial(self._of_check, check) for check in self.store.checks]
         for find in finds:
             with suppress(ConfigurationError):
@@ -253,15 +252,15 @@ class Strategies:
         )
         return replace(request, fleet=dataclasses.replace(request.fleet, placement=placement))
 
-    # The call.
-
     def _call(self, case: Case, request: NominationRequest, by: LoadedStrategy) -> Case:
         last = case.nomination_result
         if last is not None and last.is_valid_for(request, by):
             return case
         fleet = request.fleet
-        if ROOM in by.reads:  # no part of the request: other room makes no result stale
+        if ROOM in by.reads:  # no part of the request, as waits are none: other values make no result stale
             fleet = self.store.rooms.shown(fleet, case.local, self.settings.capacity_follow.flavors)
+        if WAITS in by.reads:
+            fleet = self.store.waits.shown(fleet, case.local)
         if not by.is_ours:
             self._call_in_thread(case, request, fleet, by)
             return case
@@ -327,8 +326,9 @@ class Strategies:
     ) -> NominationResult:
         now = self.now()
         if isinstance(made, Nomination):
-            at = again_at(made, now, reads=by.reads)
-            return NominationResult(request=request, by=by, nomination=made, again_at=at)
+            return NominationResult(
+                request=request, by=by, nomination=made, again_at=again_at(made, now, reads=by.reads)
+            )
         failures = (last.failures if last is not None and last.by is by else 0) + 1
         wait = self._backoff().delay(failures)
         problem = excerpt(_words(made, by, self.settings.timings.strategy_timeout))

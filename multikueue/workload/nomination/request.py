@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 
 from multikueue import strategy as contract
 from multikueue.api.jobs.job import AnyJob
-from multikueue.api.kueue.workload import FAILED_ON, NOMINATED, QUOTA_RESERVED, Workload, workload_spec
+from multikueue.api.kueue.workload import FAILED_ON, NOMINATED, QUOTA_RESERVED, Workload, granted, workload_spec
 from multikueue.api.meta import render_time
-from multikueue.api.values import quantity
 from multikueue.workload.case import MAX_NOMINATED, Case
 from multikueue.workload.strategy_call import NominationRequest
 
@@ -94,7 +93,7 @@ def _workload(case: Case, job: AnyJob | None) -> contract.Workload:
         priority=spec.priority,
         labels=local.metadata.labels,
         annotations={**jobs, **own} if jobs else own,
-        requests=_requests(local),
+        requests=granted(local),
         created_at=local.metadata.creation_timestamp,
         reserved_at=reserved.last_transition_time if reserved else None,
         nominated_clusters=clusters,
@@ -102,11 +101,3 @@ def _workload(case: Case, job: AnyJob | None) -> contract.Workload:
         told=nominated.message if nominated and clusters else "",
         failed_on=failures(failed.message) if failed else {},
     )
-
-
-def _requests(local: Workload) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for assignment in local.status.admission.pod_set_assignments if local.status.admission else ():
-        for name, text in assignment.resource_usage.items():
-            total[name] = total.get(name, 0) + quantity.counted(name, text)
-    return total

@@ -32,6 +32,9 @@ __all__ = ["StateInvariants"]
 SOON, PROMPT = 10.0, 25.0
 """Seconds for an act without obstacles; and seconds for an act that may need a retry."""
 
+HEDGED_AFTER = 10.0
+"""Seconds before which no strategy hedges."""
+
 SETTLED = 10.0
 """Seconds of leadership after which nothing more is expected of a manager."""
 
@@ -222,6 +225,8 @@ class StateInvariants:
         """Seconds until a strategy has asked every worker."""
         if self._pace is None:
             return 0.0
+        if self.plan.strategy == "composed":  # with nobody's room for them, further copies wait for three times as long
+            return 3 * float(str(self.plan.options["patience"]).rstrip("s")) * len(self.plan.workers)
         _, step, length = self._pace
         return length * len(self.plan.workers) / step
 
@@ -233,7 +238,8 @@ class StateInvariants:
         if self.plan.strategy == "incremental":
             return int(options["step"]), int(options["step"]), float(options["round_length"].rstrip("s"))
         if self.plan.strategy == "composed":
-            return int(options["copies"]), 1, float(options["patience"].rstrip("s"))
+            patience = float(options["patience"].rstrip("s"))
+            return int(options["copies"]), 1, min(patience, HEDGED_AFTER) if "hedge" in options else patience
         return None
 
     def _fits_nowhere(self, now: float) -> None:

@@ -195,7 +195,7 @@ class _Draft:
             "scorers": luck.choice(([], ["order"], [{"tiers": {"order": ["spot"]}, "weight": 2}, "order"])),
             "filters": ["named", "labels", "taints"],
         }
-        return "composed", self._with_room(options)
+        return "composed", self._with_hedge(self._with_room(options))
 
     def _with_room(self, options: dict[str, Any]) -> dict[str, Any]:
         """Half of the composed strategies read what workers have room for."""
@@ -203,6 +203,14 @@ class _Draft:
         parts = luck.choice(([], [], ["room"], ["quota"], [{"room": {"fit": "tight"}}, {"quota": {}, "weight": 2}]))
         filters = luck.choice(([], [], ["room"], [{"room": {"preempting": True}}])) if parts else []
         return {**options, "scorers": [*parts, *options["scorers"]], "filters": [*options["filters"], *filters]}
+
+    def _with_hedge(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Half of the composed strategies learn from waits, and some send further copies to workers without room, too."""
+        luck = random.Random(f"hedge {self.seed}")  # noqa: S311  # not a secret
+        scorers = luck.choice(([], [], ["wait"], ["steady"], ["wait", "steady"]))
+        more = {} if luck.random() < 0.5 else {"hedge": luck.choice((0.5, 0.95))}
+        extra = {"extra": "any"} if luck.random() < 0.3 else {}
+        return {**options, "scorers": [*scorers, *options["scorers"]], **more, **extra}
 
     def some_workers(self, *, least: int) -> tuple[str, ...]:
         names = [share.name for share in self.workers]
