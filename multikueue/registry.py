@@ -41,6 +41,7 @@ __all__ = [
     "load",
     "load_from",
     "names",
+    "part_name",
     "reads",
 ]
 
@@ -107,6 +108,14 @@ def load(name: str, options: Mapping[str, Any], group: Group = STRATEGIES) -> An
     the message lists the valid ones.
     """
     return _load(name, options, group, "")
+
+
+def part_name(part: object) -> str:
+    """Under which name a filter or scorer is installed; its class, if under none."""
+    kind = type(part)
+    path = f"{kind.__module__}:{kind.__qualname__}"
+    points = (point for group in (FILTERS, SCORERS) for point in _installed(group.name, tuple(sys.path)))
+    return next((point.name for point in points if point.value == path), kind.__qualname__)
 
 
 def load_from(path: str, options: Mapping[str, Any]) -> Any:

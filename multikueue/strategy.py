@@ -39,6 +39,7 @@ from datetime import datetime, timedelta
 from typing import Protocol, runtime_checkable
 
 __all__ = [
+    "Explaining",
     "Filter",
     "FlavorRoom",
     "Fleet",
@@ -48,6 +49,7 @@ __all__ = [
     "Score",
     "Scorer",
     "Strategy",
+    "Verdict",
     "Waits",
     "Weighted",
     "Worker",
@@ -279,3 +281,27 @@ class Weighted:
     def __post_init__(self) -> None:
         if not 0 < self.weight < float("inf"):
             raise ValueError("expected weight to be a number greater than 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a strategy made of parts thinks of one worker, for people who ask why.
+
+    `refused` is why a filter refuses the worker, `by` that filter. If none does, `scores` are those of the scorers, and `total`
+    is what follows from them.
+    """
+
+    worker: str
+    refused: str = ""
+    by: Filter | None = None
+    scores: tuple[tuple[Weighted, Score], ...] = ()
+    total: float | None = None
+
+
+@runtime_checkable
+class Explaining(Protocol):
+    """A strategy that can say what it thinks of each worker. No strategy has to: without it, people see whom it nominated."""
+
+    def explain(self, workload: Workload, fleet: Fleet) -> tuple[Verdict, ...]:
+        """For each worker of the fleet, usable or not. As pure as `nominate`."""
+        ...

@@ -16,6 +16,7 @@ PATIENCE = timedelta(minutes=5)
 
 def test_the_public_names_are_these() -> None:
     assert strategy.__all__ == [
+        "Explaining",
         "Filter",
         "FlavorRoom",
         "Fleet",
@@ -25,6 +26,7 @@ def test_the_public_names_are_these() -> None:
         "Score",
         "Scorer",
         "Strategy",
+        "Verdict",
         "Waits",
         "Weighted",
         "Worker",

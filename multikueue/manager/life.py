@@ -278,6 +278,7 @@ class Manager:
             server=server,
             store=context.store,
             case=context.case,
+            choice=context.strategies.choice,
             now=self.clock.now,
             ready=self._unready,
             namespace=namespace,

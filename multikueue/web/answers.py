@@ -12,6 +12,7 @@ from multikueue.answers.answer import JobAnswer
 from multikueue.api.kueue.workload import Workload
 from multikueue.quota.visibility.explain import Explanation
 from multikueue.web.visibility import EXPLANATIONS, EXPLANATIONS_VERSION, Explain
+from multikueue.workload.nomination.choice import Choice
 from multikueue.workload.nomination.prospects import Prospect
 
 __all__ = ["ELSEWHERE", "answers", "explanation", "own_names"]
@@ -20,10 +21,14 @@ ELSEWHERE = "a workload of another namespace"
 
 
 def explanation(
-    request: Explain, found: Explanation | None, workers: Sequence[Prospect], answer: JobAnswer
+    request: Explain,
+    found: Explanation | None,
+    workers: Sequence[Prospect],
+    answer: JobAnswer,
+    choice: Choice | None = None,
 ) -> dict[str, Any]:
-    """The WorkloadExplanation: why it does not run, the missing quota (absent if it waits for none), and the prospects on each
-    worker. `found` has the names that may be told (`own_names`)."""
+    """The WorkloadExplanation: why it does not run, the missing quota (absent if it waits for none), the prospects on each
+    worker, and what its strategy thinks of each, while it has none. `found` has the names that may be told (`own_names`)."""
     document: dict[str, Any] = {
         "kind": "WorkloadExplanation",
         "apiVersion": f"{EXPLANATIONS}/{EXPLANATIONS_VERSION}",
@@ -34,6 +39,8 @@ def explanation(
         document["quota"] = msgspec.to_builtins(found)
     if workers:
         document["workers"] = msgspec.to_builtins(workers)
+    if choice is not None:
+        document["choice"] = msgspec.to_builtins(choice)
     return document
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from multikueue.api.values.foreign import LONGEST_EXCERPT, excerpt
 from multikueue.errors import StrategyError
-from multikueue.strategy import Fleet, Nomination, Strategy, Workload
+from multikueue.strategy import Explaining, Fleet, Nomination, Strategy, Verdict, Workload
 
 __all__ = [
     "PLACEMENTS",
@@ -21,6 +21,7 @@ __all__ = [
     "NominationResult",
     "again_at",
     "call_strategy",
+    "explain_strategy",
 ]
 
 PLACEMENTS = "placementdecisions"
@@ -113,6 +114,18 @@ def call_strategy(strategy: Strategy, workload: Workload, fleet: Fleet) -> Nomin
     if fault is not None:
         raise StrategyError(excerpt(f"strategy {name} {fault}"))
     return nomination
+
+
+def explain_strategy(strategy: Strategy, workload: Workload, fleet: Fleet) -> tuple[Verdict, ...]:
+    """What the strategy thinks of each worker; nothing if it cannot tell. Raises StrategyError if it raised."""
+    if not isinstance(strategy, Explaining):
+        return ()
+    try:
+        return tuple(strategy.explain(workload, fleet))
+    except Exception as error:
+        raise StrategyError(
+            f"strategy {type(strategy).__name__} raised {type(error).__name__}: {_words(error)}"
+        ) from error
 
 
 def _faults(nomination: object, workload: Workload, fleet: Fleet) -> Iterator[str]:

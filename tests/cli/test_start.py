@@ -95,7 +95,7 @@ CASES = (
     Case("get jobs", NO_LIST_NEEDS, 84, 490),
     Case("queues list", NO_LIST_NEEDS, 67, 475),
     Case("objects unreadable", (*NO_COMMAND_NEEDS, "multikueue.settings"), 229, 640),
-    Case("strategies list", ("aiohttp", "multikueue.settings", *NO_COMMAND_NEEDS), 19, 310),
+    Case("strategies list", ("aiohttp", "multikueue.settings", *NO_COMMAND_NEEDS), 24, 310),
     Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 240, 625),
 )
 

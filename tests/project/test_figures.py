@@ -7,8 +7,8 @@ import pytest
 from tests.project.figures import figures
 
 MOST = {
-    "modules": 328,
-    "lines": 61_460,
+    "modules": 330,
+    "lines": 61_900,
     "settings": 97,
     "methods of a class, at most": 35,
     "parameters of a function, at most": 9,

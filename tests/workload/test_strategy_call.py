@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from multikueue.errors import StrategyError
-from multikueue.strategy import Fleet, Nomination, Workload
+from multikueue.strategy import Fleet, Nomination, Verdict, Worker, Workload
 from multikueue.testing import NOW, fleet, strategy_workload
 from multikueue.workload.strategy_call import (
     LoadedStrategy,
@@ -19,7 +19,10 @@ from multikueue.workload.strategy_call import (
     NominationResult,
     again_at,
     call_strategy,
+    explain_strategy,
 )
+from strategies.all_at_once import AllAtOnce
+from strategies.composed import Composed
 
 WORKLOAD = strategy_workload().build()
 FLEET = fleet("a", "b").unusable("c").build()
@@ -34,6 +37,14 @@ class Stub:
     def nominate(self, workload: Workload, fleet: Fleet) -> Nomination:
         answer: Nomination = self.behaviour(workload, fleet)
         return answer
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A filter that raises."""
+
+    def refuses(self, workload: Workload, worker: Worker) -> str:
+        raise KeyError(worker.name)
 
 
 class Unprintable:
@@ -85,6 +96,14 @@ def test_an_unsound_answer_is_an_error_that_says_what_is_wrong(answer: object, m
     with pytest.raises(StrategyError) as caught:
         call_strategy(Stub(lambda _workload, _fleet: answer), WORKLOAD, FLEET)
     assert str(caught.value).startswith(f"strategy Stub {message}")
+
+
+def test_a_strategy_that_explains_itself_is_asked_and_an_error_of_it_is_told() -> None:
+    workload, fleet_ = strategy_workload().build(), fleet("w1").build()
+    assert explain_strategy(Composed(), workload, fleet_) == (Verdict("w1", total=1.0),)
+    assert explain_strategy(AllAtOnce(), workload, fleet_) == ()
+    with pytest.raises(StrategyError, match="strategy Composed raised KeyError"):
+        explain_strategy(Composed(filters=(Broken(),)), workload, fleet_)
 
 
 def test_in_an_empty_fleet_nobody_can_be_named() -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from multikueue.quota.visibility.differences import PodPolicies
     from multikueue.quota.visibility.explain import Explanation
     from multikueue.settings import Settings
+    from multikueue.workload.nomination.choice import Choice
     from multikueue.workload.nomination.prospects import Prospect
 
 __all__ = [
@@ -41,11 +42,12 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class ManagerExplanation:
     """`quota` is None unless the workload waits for quota; `workers` is empty once it is over. `answer` is None if the manager
-    gives none, as one of an earlier release."""
+    gives none, as one of an earlier release. `choice` is None unless it waits for a worker."""
 
     quota: Explanation | None = None
     workers: tuple[Prospect, ...] = ()
     answer: JobAnswer | None = None
+    choice: Choice | None = None
 
 
 async def fetch_explanation(client: ClusterClient, key: ObjectKey) -> ManagerExplanation:
@@ -56,6 +58,7 @@ async def fetch_explanation(client: ClusterClient, key: ObjectKey) -> ManagerExp
     from multikueue.answers.answer import JobAnswer
     from multikueue.errors import ApiError
     from multikueue.quota.visibility.explain import Explanation
+    from multikueue.workload.nomination.choice import Choice
     from multikueue.workload.nomination.prospects import Prospect
 
     path = f"/apis/visibility.multikueue.dev/v1alpha1/namespaces/{key.namespace}/workloads/{key.name}/explanation"
@@ -64,7 +67,8 @@ async def fetch_explanation(client: ClusterClient, key: ObjectKey) -> ManagerExp
         told = msgspec.json.decode(answer, type=dict[str, Any])
         quota = msgspec.convert(told.get("quota"), Explanation | None)
         workers = msgspec.convert(told.get("workers", ()), tuple[Prospect, ...])
-        return ManagerExplanation(quota, workers, msgspec.convert(told.get("answer"), JobAnswer | None))
+        answered = msgspec.convert(told.get("answer"), JobAnswer | None)
+        return ManagerExplanation(quota, workers, answered, msgspec.convert(told.get("choice"), Choice | None))
     except msgspec.DecodeError as error:
         raise ApiError(502, "BadGateway", f"an explanation of another form: {error}") from None
 

@@ -1,4 +1,4 @@
-"""The strategy of a workload and its nomination: the one place that chooses a strategy and calls it.
+"""The strategy of a workload and its nomination, in one file: the one place that chooses a strategy and calls it.
 
 The choice is the most specific of: the annotation of the workload, or of its job, if the operator allows the strategy;
 the annotations of the AdmissionCheck; the settings. A wrong choice is never replaced by another one: the workload
@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from multikueue import registry
 from multikueue.api.kueue.admission_checks import AdmissionCheck
-from multikueue.api.kueue.workload import Workload
+from multikueue.api.kueue.workload import FINISHED, Workload
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.values.foreign import excerpt
 from multikueue.errors import ConfigurationError, StrategyError
@@ -40,6 +40,7 @@ from multikueue.strategy import Fleet, Nomination
 from multikueue.telemetry import get_logger
 from multikueue.workload.case import Case
 from multikueue.workload.handlers.nominating import give_back_after_of
+from multikueue.workload.nomination.choice import Choice, choice
 from multikueue.workload.nomination.request import nomination_request
 from multikueue.workload.strategy_call import (
     PLACEMENTS,
@@ -50,6 +51,7 @@ from multikueue.workload.strategy_call import (
     NominationResult,
     again_at,
     call_strategy,
+    explain_strategy,
 )
 
 T = TypeVar("T")
@@ -157,6 +159,30 @@ class Strategies:
                     return True
         return False
 
+    async def choice(self, case: Case) -> Choice | None:
+        """What the strategy of a workload that waits for a worker thinks of each; None for any other workload."""
+        if case.workload is None or not case.attempt or case.has_won or case.workload.has(FINISHED):
+            return None
+        request = nomination_request(case, self.store.local_job(case.local))
+        try:
+            by = await _known(lambda: self._choose(case.local, self.store.checks.get(ObjectKey("", case.check))))
+        except ConfigurationError as error:
+            return Choice(strategy="", problem=excerpt(str(error)))
+        if PLACEMENTS in by.reads:
+            request = self._with_placement(request, case.local, by)
+        fleet, problem = self._told(request.fleet, case.local, by), ""
+        explain = partial(explain_strategy, by.strategy, request.workload, fleet)
+        try:
+            if by.is_ours:
+                verdicts = explain()
+            else:
+                with anyio.fail_after(self.settings.timings.strategy_timeout.total_seconds()):
+                    verdicts = await anyio.to_thread.run_sync(explain, abandon_on_cancel=True)
+        except (StrategyError, TimeoutError) as error:
+            verdicts, problem = (), excerpt(str(error) or f"strategy {by.name} gave no answer in time")
+        made = choice(by.name, request.workload, fleet, verdicts, registry.part_name)
+        return replace(made, problem=problem)
+
     # The choice.
 
     def _choose(self, local: Workload, check: AdmissionCheck | None) -> LoadedStrategy:
@@ -256,11 +282,7 @@ class Strategies:
         last = case.nomination_result
         if last is not None and last.is_valid_for(request, by):
             return case
-        fleet = request.fleet
-        if ROOM in by.reads:  # no part of the request, as waits are none: other values make no result stale
-            fleet = self.store.rooms.shown(fleet, case.local, self.settings.capacity_follow.flavors)
-        if WAITS in by.reads:
-            fleet = self.store.waits.shown(fleet, case.local)
+        fleet = self._told(request.fleet, case.local, by)
         if not by.is_ours:
             self._call_in_thread(case, request, fleet, by)
             return case
@@ -271,6 +293,12 @@ class Strategies:
         except StrategyError as error:
             outcome = error
         return self._record(case, self._result_of(request, by, outcome, last))
+
+    def _told(self, fleet: Fleet, local: Workload, by: LoadedStrategy) -> Fleet:
+        """The fleet with what the strategy reads of its workers. No part of a request: other values make no result stale."""
+        if ROOM in by.reads:
+            fleet = self.store.rooms.shown(fleet, local, self.settings.capacity_follow.flavors)
+        return self.store.waits.shown(fleet, local) if WAITS in by.reads else fleet
 
     def _with_last_result(self, case: Case) -> Case:
         """The case with the last result of its strategy in this attempt."""

@@ -7,7 +7,7 @@ SubjectAccessReviews must allow it to its user. Only then the engine, or a worke
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -56,6 +56,7 @@ from multikueue.web.visibility import (
     status,
 )
 from multikueue.workload.case import Case
+from multikueue.workload.nomination.choice import Choice
 
 log = get_logger()
 
@@ -219,13 +220,14 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
 
     `service` is the Service in front of us; with an `external_name` we run outside of the cluster, and make it lead there.
     `namespace` holds the Secret with the certificate. `ready` returns why the queues are not known yet, None when they are.
-    `case` returns the case of a workload; `reads` asks workers.
+    `case` returns the case of a workload, `choice` what its strategy thinks of the workers; `reads` asks workers.
     """
 
     client: ClusterClient
     server: Server
     store: Store
     case: Callable[[ObjectKey], Case]
+    choice: Callable[[Case], Awaitable[Choice | None]]
     now: Callable[[], datetime]
     ready: Callable[[], str | None]
     namespace: str
@@ -306,7 +308,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
             async with self._one:  # others have their turn between two of them
                 await checkpoint()
                 with self.rate_limiter.paid_by(user, what.namespace):
-                    return self._pending(what) if isinstance(what, Pending) else self._explanation(what)
+                    return self._pending(what) if isinstance(what, Pending) else await self._explanation(what)
         if isinstance(what, Answers):
             return await self._answers(user, what)
         workload = self._workload(what)
@@ -324,9 +326,10 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
             raise Refused(404, "NotFound", f'{request.resource}.{request.group} "{request.name}" not found')
         return workload
 
-    def _explanation(self, request: Explain) -> Mapping[str, Any]:
+    async def _explanation(self, request: Explain) -> Mapping[str, Any]:
         seen = self._seen(self._workload(request))
-        return explanation(request, seen.quota, seen.workers, answer(seen, self.now()))
+        choice = await self.choice(self.case(request.key))
+        return explanation(request, seen.quota, seen.workers, answer(seen, self.now()), choice)
 
     def _seen(self, workload: Workload) -> Seen:
         """With the names that users of its namespace may be told."""

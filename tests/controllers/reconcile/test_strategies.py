@@ -483,6 +483,9 @@ async def test_a_part_of_somebody_else_is_asked_in_a_thread(tmp_path: Path, monk
     world.submit()
     await settle(world)
     assert world.copies() == ["w2"]
+    told = await world.world.strategies.choice(world.world.case(world.key()))
+    assert told is not None
+    assert (told.workers[0].worker, told.workers[0].words) == ("w2", "judge 1.00: ")
     assert asked
     assert threading.main_thread() not in asked
 

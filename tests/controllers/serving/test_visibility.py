@@ -44,6 +44,7 @@ from multikueue.web.server import Answerer, ApiRequest, Server, Write
 from multikueue.web.serving import Serving
 from multikueue.web.visibility import EXPLANATIONS, GROUP, SERVED, Pending, Refused
 from multikueue.workload.case import Case, Fleet
+from multikueue.workload.nomination.choice import Choice, WorkerChoice
 from tests.builders import local_queue
 from tests.controllers.serving.api import manager
 from tests.controllers.serving.worker import Side, train
@@ -107,6 +108,7 @@ class Scene:
             case=lambda key: Case(
                 now=NOW, key=key, workload=self.workloads[key], check="mk", fleet=Fleet((Worker(name="w1"),))
             ),
+            choice=self._choice,
             now=lambda: NOW,
             ready=lambda: self.problem,
             namespace="ours",
@@ -125,6 +127,10 @@ class Scene:
         workloads = SimpleNamespace(get=self.workloads.get, going_on=lambda: iter(self.workloads.values()))
         known = {"engine": self.play.engine, "workloads": workloads, "local_queues": queues}
         return cast("Store", SimpleNamespace(**known, local_job=lambda _workload: None))
+
+    async def _choice(self, case: Case) -> Choice | None:
+        """Of one that waits for a worker."""
+        return Choice(strategy="composed", workers=(WorkerChoice(worker="w1", total=0.5),)) if case.attempt else None
 
     def _now(self) -> float:
         """Each answer takes `takes` seconds."""
@@ -357,6 +363,7 @@ async def test_one_that_waits_for_a_worker_is_told_what_each_of_them_is_to_it() 
     code, body = await Scene().ask(EXPLANATION.format("won"))
     assert (code, body["workers"]) == (200, [{"cluster": "w1", "state": "was not asked yet"}])
     assert "quota" not in body
+    assert body["choice"] == {"strategy": "composed", "workers": [{"worker": "w1", "total": 0.5}]}
 
 
 LIST_OF_ANSWERS = "/apis/visibility.multikueue.dev/v1alpha1/namespaces/default/answers"

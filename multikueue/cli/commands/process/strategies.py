@@ -1,4 +1,4 @@
-"""`multikueue strategies`: the installed ones and their parts, their options, and a check of one against the contract."""
+"""`multikueue strategies`: the installed ones and their parts, a check of one, and what one thinks of each worker."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, run_async
 from multikueue.cli.access.groups import group
 from multikueue.cli.terminal.exit import CommandFailed, ExitCode
 from multikueue.cli.terminal.formats import Format, Output, is_document
 from multikueue.cli.terminal.output import Column, PrintedList, heading, note, print_document, print_facts, print_items
+from multikueue.cli.workload.lookup import InNamespace, Named, fetch_workloads, pick
 
 if TYPE_CHECKING:
+    from multikueue.cli.workload.explanation import ManagerExplanation
     from multikueue.registry import Description, Group
+    from multikueue.workload.nomination.choice import WorkerChoice
 
 __all__ = ["app"]
 
@@ -21,6 +25,7 @@ app = group("strategies", "See the installed strategies, and check your own.")
 
 LISTED = (Column("NAME"), Column("KIND"), Column("PACKAGE"), Column("SUMMARY"), Column("OPTIONS", is_wide=True))
 KEPT = {True: "ok", False: "failed", None: "not asked"}
+CHOICES = (Column("WORKER"), Column("COPY"), Column("TOTAL"), Column("WHY"))
 CHECKED = (Column("PROMISE"), Column("KEPT"), Column("EXAMPLE", is_wide=True))
 
 
@@ -125,6 +130,75 @@ def check_strategy(
         note(f"error: {story}")
     if broken:
         raise typer.Exit(ExitCode.FAILED)
+
+
+@app.command("explain")
+def explain_choice(
+    name: Named,
+    namespace: InNamespace = None,
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Say why a waiting workload goes to which workers.
+
+    For each worker: whether it has a copy, its total, and what each scorer gave it, or which filter refuses it. The manager is
+    asked, by its visibility API.
+
+    
+    Examples:
+      multikueue strategies explain -n team-a my-job
+      multikueue strategies explain my-job -o json
+    """
+    found = run_async(lambda: _explained(ContextChoice(kubeconfig, context), namespace, name))
+    if found.choice is None:
+        raise CommandFailed(f"{name} does not wait for a worker: {found.answer or 'the manager tells no more'}")
+    if found.choice.problem:
+        note(f"{found.choice.strategy or 'its strategy'} cannot be asked: {found.choice.problem}")
+    elif not is_document(output) and output is not Format.NAME:
+        print_facts(f"Strategy {found.choice.strategy}", [("Reason", found.choice.reason)])
+    items = [_choice_item(each) for each in found.choice.workers]
+    print_items(
+        PrintedList(
+            columns=CHOICES,
+            rows=[_choice_row(each) for each in found.choice.workers],
+            items=items,
+            resource="multikueuecluster.kueue.x-k8s.io",
+            nothing="It may use no worker.",
+        ),
+        output,
+    )
+
+
+async def _explained(target: ContextChoice, namespace: str | None, name: str) -> ManagerExplanation:
+    """Raises CommandFailed if the manager does not say."""
+    from multikueue.cli.workload.explanation import fetch_explanation
+    from multikueue.cli.workload.seen import look_without_workload
+    from multikueue.cli.workload.session import WithoutWorkload
+    from multikueue.errors import ApiError
+
+    async with target.connect_in(namespace) as (client, where):
+        mine = await fetch_workloads(client, where)
+        alone = await look_without_workload(client, where, name, mine)
+        if alone is not None:
+            raise WithoutWorkload(alone)
+        _, workload = pick(mine, name, where)
+        try:
+            return await fetch_explanation(client, workload.key)
+        except ApiError as error:
+            raise CommandFailed(f"the manager's visibility API does not say (docs/metrics.md): {error}") from None
+
+
+def _choice_item(found: WorkerChoice) -> dict[str, Any]:
+    import msgspec
+
+    told: dict[str, Any] = msgspec.to_builtins(found)
+    return {"metadata": {"name": told.pop("worker")}, **told}
+
+
+def _choice_row(found: WorkerChoice) -> tuple[str, ...]:
+    total = "" if found.total is None or found.refused else f"{found.total:.2f}"
+    return (found.worker, "yes" if found.nominated else "", total, found.words)
 
 
 def _located(name: str) -> tuple[Group, str]:

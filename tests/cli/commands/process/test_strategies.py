@@ -1,4 +1,4 @@
-"""`multikueue strategies`: no cluster is there in these tests, and none is needed."""
+"""`multikueue strategies`: no cluster is needed but to explain a choice."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from tests.cli.conftest import Run
+from multikueue.api import kinds
+from tests.builders import workload
+from tests.cli.commands.test_why import telling
+from tests.cli.conftest import Run, World
 from tests.strategies.distributions import HEADER, LAST_ONLY, distribution
 
 BAD = """
@@ -202,3 +206,60 @@ def test_what_cannot_be_checked_is_told(cli: Run, words: tuple[str, ...], code: 
     result = cli("strategies", "check", *words)
     assert result.code == code
     assert problem in result.err
+
+
+@pytest.fixture
+def waiting(world: World) -> World:
+    """A workload that waits for a worker."""
+    chosen = workload("chosen", namespace="a").queue("main").request(cpu=6).reserved("cq").check().nominated("w1")
+    world.manager.add(kinds.WORKLOADS, chosen.build())
+    return world
+
+
+CHOICE: dict[str, Any] = {
+    "strategy": "composed",
+    "reason": "w1 (0.75: place 1)",
+    "workers": [
+        {
+            "worker": "w1",
+            "nominated": True,
+            "total": 0.75,
+            "scores": [{"scorer": "order", "weight": 1.0, "value": 0.75, "reason": "place 1"}],
+        },
+        {"worker": "w2", "filter": "taints", "refused": "taint gpu is not tolerated"},
+        {"worker": "w3", "usable": False, "why": "cordoned"},
+    ],
+}
+
+
+def test_the_choice_of_a_waiting_workload_is_explained_as_the_manager_sees_it(waiting: World, cli: Run) -> None:
+    telling(waiting, "chosen", {"choice": CHOICE})
+    result = cli("strategies", "explain", "-n", "a", "chosen")
+    assert (result.code, result.err) == (0, "")
+    assert [line.split(maxsplit=1) for line in result.lines[-4:]] == [
+        ["WORKER", "COPY   TOTAL   WHY"],
+        ["w1", "yes    0.75    order 0.75: place 1"],
+        ["w2", "-      -       refused by taints: taint gpu is not tolerated"],
+        ["w3", "-      -       cordoned"],
+    ]
+    items = json.loads(cli("strategies", "explain", "-n", "a", "chosen", "-o", "json").out)["items"]
+    assert items[0]["scores"] == CHOICE["workers"][0]["scores"]
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({}, "chosen does not wait for a worker"),
+        ({"choice": {"strategy": "mine", "problem": "it raised KeyError"}}, "mine cannot be asked: it raised KeyError"),
+    ],
+    ids=["it has a worker, or no quota", "the strategy is broken"],
+)
+def test_where_there_is_no_choice_it_is_said(waiting: World, cli: Run, told: dict[str, Any], message: str) -> None:
+    telling(waiting, "chosen", told)
+    assert message in cli("strategies", "explain", "-n", "a", "chosen").err
+
+
+def test_without_the_api_of_the_manager_the_command_says_where_it_is(waiting: World, cli: Run) -> None:
+    result = cli("strategies", "explain", "-n", "a", "chosen")
+    assert result.code == 1
+    assert "the manager's visibility API does not say (docs/metrics.md)" in result.err
