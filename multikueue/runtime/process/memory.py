@@ -78,8 +78,8 @@ def mapping_buffers() -> Iterator[None]:
 
 
 async def give_free_pages_back(*, sleep: Callable[[float], Any] = anyio.sleep) -> NoReturn:
-    """Once a minute give free pages inside the heap back to the system. A Job of 1 MiB in a hundred parts leaves 15 MiB of them,
-    between objects that stay. Does nothing without glibc."""
+    """Once a minute give free pages inside the heap back to the system. A Job of 1 MiB in a hundred parts leaves 15 MiB of
+    them, between objects that stay. Does nothing without glibc."""
     while True:
         await sleep(FREE_PAGES_INTERVAL.total_seconds())
         with suppress(OSError, AttributeError, TypeError):
