@@ -74,6 +74,10 @@ mutate: $(MUTANTS)/.ready ## Guards taken out one by one: which does no test mis
 sharing: $(READY) ## Ways to share GPUs among users, compared on virtual time (ARGS="..." for options)
 	@$(BIN)/python -m benchmarks sharing $(ARGS)
 
+.PHONY: mixes
+mixes: $(READY) ## Strategies compared on jobs as in published traces, on virtual time (ARGS="--docs" for the page; an hour)
+	@$(BIN)/python -m benchmarks mixes $(ARGS)
+
 .PHONY: parity
 parity: DIR ?= tests/parity/stories
 parity: $(READY) $(if $(FRESH),testbed) ## Stories recorded from real Kueue, replayed: ours or those in DIR, or FRESH=300 (SEED=7) are drawn

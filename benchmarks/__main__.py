@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import sys
@@ -19,7 +20,11 @@ from benchmarks import lines as results
 from benchmarks import start as starts
 from benchmarks.bench import Load
 from benchmarks.micro import measure_all
+from benchmarks.mixes import compared as compared_mixes
+from benchmarks.mixes.contestants import CONTESTANTS
+from benchmarks.mixes.traces import MIXES
 from benchmarks.page import FIGURES, put
+from benchmarks.page import MIXES as MIXES_PAGE
 from benchmarks.performance import into_docs
 from benchmarks.report import Report, as_json, as_markdown, as_text
 from benchmarks.sharing import compared
@@ -151,6 +156,38 @@ def sharing(
     print(compared.as_text(found))
     if docs:
         put(FIGURES, "sharing", compared.as_markdown(found))
+
+
+@app.command()
+def mixes(
+    mix: Annotated[str, typer.Option(help=f"Jobs as in this trace: {', '.join(MIXES)}.")] = "seren",
+    clusters: Annotated[int, typer.Option(min=1, help="Worker clusters.")] = 10,
+    equal: Annotated[bool, typer.Option("--equal", help="All of 32 GPUs, instead of 8 to 64.")] = False,
+    load: Annotated[float, typer.Option(min=0.1, help="GPU time asked for, as a share of all.")] = 0.9,
+    days: Annotated[float, typer.Option(min=0.1, help="How long jobs are submitted.")] = 2.0,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each, with other jobs: seeds 1, 2, ...")] = 5,
+    strategy: Annotated[list[str] | None, typer.Option(help="Only this one; may be repeated.")] = None,
+    output: Annotated[
+        Form, typer.Option("--output", "-o", help="json: a line for each strategy and seed.")
+    ] = Form.TABLE,
+    docs: Annotated[bool, typer.Option("--docs", help="Play all scenes of docs/mixes.md, and write it.")] = False,
+) -> None:
+    """Compare strategies on jobs drawn after published traces, on virtual time. Needs no cluster."""
+    names, numbers = strategy or list(CONTESTANTS), range(1, seeds + 1)
+    for unknown in ({*names} - {*CONTESTANTS}, {mix} - {*MIXES}):
+        if unknown:
+            raise typer.BadParameter(f"there is no {', '.join(sorted(unknown))}")
+    if docs:
+        tables = [f"### {title}\n\n{table}" for title, table in compared_mixes.page(numbers, names)]
+        put(MIXES_PAGE, "mixes", "\n\n".join(tables))
+        return
+    scene = compared_mixes.Scene(mix=mix, clusters=clusters, equal=equal, load=load, days=days)
+    found = compared_mixes.measure(scene, numbers, names)
+    if output is Form.JSON:
+        for line in compared_mixes.as_json(scene, numbers, found):
+            print(json.dumps(line))
+    else:
+        print(compared_mixes.as_text(scene, found) if output is Form.TABLE else compared_mixes.as_markdown(found))
 
 
 @app.command()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["DOCS", "FIGURES", "put"]
+__all__ = ["DOCS", "FIGURES", "MIXES", "put"]
 
 DOCS = Path(__file__).parent.parent / "docs"
 FIGURES = DOCS / "figures.md"
+MIXES = DOCS / "mixes.md"
 END = "<!-- end -->"
 
 

@@ -1,0 +1,81 @@
+"""A fleet on virtual time: who starts where, what losers hold, and that no job is lost or started twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.mixes.contestants import CONTESTANTS
+from benchmarks.mixes.play import Result, play
+from benchmarks.mixes.traces import MIXES, PARTS, Cluster, Job, drawn, fleet
+
+TWO = (Cluster("c1", 4 * PARTS, "a", 1.0), Cluster("c2", 4 * PARTS, "a", 3.0))
+
+
+def gpus(
+    number: int, name: str = "job", *, at: float = 0.0, seconds: float = 100.0, priority: int = 0, local: str = ""
+) -> Job:
+    return Job(name, at, "user", number * PARTS, seconds, priority, local=local)
+
+
+def played(strategy: str, *jobs: Job, clusters: tuple[Cluster, ...] = TWO) -> Result:
+    return play(clusters, jobs, CONTESTANTS[strategy].make(clusters))
+
+
+def test_of_a_race_the_first_wins_and_the_loser_holds_quota_for_a_moment() -> None:
+    result = played("race", gpus(1))
+    (record,) = result.records
+    assert (record.copies, record.starts, record.started, record.ended) == (2, 1, 2.0, 102.0)
+    assert result.held_by_losers == 2 * PARTS
+
+
+def test_one_copy_by_room_goes_beside_what_runs() -> None:
+    result = played("room", gpus(3, "first"), gpus(3, "second", at=1), gpus(1, "third", at=2))
+    first, second, _ = result.records
+    assert {first.cluster, second.cluster} == {"c1", "c2"}
+    assert result.held_by_losers == 0
+
+
+def test_what_does_not_fit_waits_for_an_end() -> None:
+    result = played("room", gpus(4, "a"), gpus(4, "b"), gpus(4, "c", at=10))
+    assert result.records[2].started == pytest.approx(103.0, abs=2)
+
+
+def test_a_higher_priority_preempts_who_goes_on_from_the_last_checkpoint() -> None:
+    low, high = gpus(4, "low", seconds=1_000, local="c1"), gpus(4, "high", at=700, priority=1, local="c1")
+    result = played("race", low, high)
+    first, second = result.records
+    assert (second.started, result.preempted) == (700, 1)
+    assert first.ended == pytest.approx(700 + 100 + 400)
+    assert first.lost == pytest.approx(100 * 4 * PARTS)
+
+
+def test_copies_that_lose_preempt_for_nothing() -> None:
+    busy = (gpus(4, "x", seconds=900, local="c1"), gpus(4, "y", seconds=900, local="c2"))
+    result = played("race", *busy, gpus(4, "urgent", at=50, priority=1))
+    assert (result.preempted, result.preempted_by_losers) == (2, 1)
+    assert played("room", *busy, gpus(4, "urgent", at=50, priority=1)).preempted_by_losers == 0
+
+
+@pytest.mark.parametrize("name", CONTESTANTS)
+def test_each_job_ends_once_whoever_chooses(name: str) -> None:
+    clusters = fleet(5, equal=False)
+    jobs = drawn(MIXES["seren"], clusters, days=0.05, load=1.2, seed=3)
+    result = play(clusters, jobs, CONTESTANTS[name].make(clusters))
+    assert sorted(each.job.name for each in result.records) == sorted(job.name for job in jobs)
+    by_name = {each.name: each for each in clusters}
+    for record in result.records:
+        assert record.ended >= record.job.at + record.job.seconds
+        assert record.job.parts <= by_name[record.cluster].parts
+        assert record.job.gpu in ("", by_name[record.cluster].gpu)
+        assert record.job.local in ("", record.cluster)
+    for cluster in clusters:
+        changes = sorted(
+            change
+            for each in result.records
+            if each.cluster == cluster.name
+            for change in ((each.started, 1, each.job.parts), (each.ended, 0, -each.job.parts))
+        )
+        used = 0
+        for _, _, parts in changes:
+            used += parts
+            assert used <= cluster.parts, f"{cluster.name} gives out more than it has"
