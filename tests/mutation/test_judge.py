@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from tests.mutation.judge import can_be_planted, plant
+from tests.mutation.judge import Watch, can_be_planted, plant
 
 TEXT = """
 from functools import singledispatch
@@ -74,6 +78,25 @@ def test_a_function_gets_the_code_of_the_mutant(
 def test_the_text_itself_changes_nothing(path: Path, module: ModuleType) -> None:
     plant(str(path), TEXT)
     assert (module.Gate().is_open, module.kind(1), module.kind(""), module.outer(1)) == (True, "number", "object", [0])
+
+
+def test_the_tests_that_call_a_function_are_known_and_the_quickest_come_first(path: Path, module: ModuleType) -> None:
+    slow, quick, other = items = [SimpleNamespace(nodeid=name) for name in ("slow", "quick", "other")]
+    watch = Watch(str(path), cast("list[pytest.Item]", items))
+    plays: dict[str, Callable[[], Any]] = {
+        slow.nodeid: lambda: [module.outer(limit) for limit in range(5_000)],
+        quick.nodeid: lambda: module.outer(1),
+        other.nodeid: dict,
+    }
+    for item in items:
+        around = watch.pytest_runtest_protocol(cast("pytest.Item", item))
+        next(around)
+        sys.settrace(watch.trace)
+        plays[item.nodeid]()
+        sys.settrace(None)
+        next(around, None)
+    called = json.loads(watch.written())
+    assert [tests for place, tests in called.items() if place.startswith("outer:")] == [[1, 0]]
 
 
 @pytest.mark.parametrize(("old", "new", "can"), [("a: int = 1", "a: int = 2", False), ("return a", "return -a", True)])
