@@ -339,6 +339,7 @@ class _Lines:
         self._under_way: deque[tuple[float, bytes]] = deque()
         self._breaks = False
         self._reader: asyncio.Future[None] | None = None
+        self._silence: asyncio.TimerHandle | None = None
         watch.wake = self._take
         link.watchers[self] = self._wake
         self._take()
@@ -346,6 +347,8 @@ class _Lines:
     def close(self) -> None:
         self._watch.close()
         self._link.watchers.pop(self, None)
+        if self._silence is not None:
+            self._silence.cancel()
         self._wake()
 
     async def readline(self) -> bytes:
@@ -358,12 +361,11 @@ class _Lines:
             if deadline is not None and loop.time() >= deadline:
                 self.close()
                 raise aiohttp.SocketTimeoutError
+            if deadline is not None and self._silence is None:
+                self._silence = loop.call_at(deadline, self._look_up)
             self._reader = loop.create_future()  # until a wake-up, the arrival of the next line, or the deadline
-            when = deadline
-            if self._under_way and not link.silent:
-                due = self._under_way[0][0]
-                when = due if deadline is None else min(due, deadline)
-            timer = loop.call_at(when, self._wake) if when is not None else None
+            due = self._under_way[0][0] if self._under_way and not link.silent else None
+            timer = loop.call_at(due, self._wake) if due is not None else None
             try:
                 await self._reader
             finally:
@@ -372,6 +374,11 @@ class _Lines:
                     timer.cancel()
 
     readany = readline
+
+    def _look_up(self) -> None:
+        """The deadline of some wait is over; of the present one perhaps not, which then waits for its own."""
+        self._silence = None
+        self._wake()
 
     def _take(self) -> None:
         """Put the server's new lines in transit, with their delays and faults."""
