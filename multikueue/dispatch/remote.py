@@ -173,7 +173,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
         return self.link.reach is Reach.CONNECTED
 
     def is_lost(self, now: datetime, timeout: timedelta) -> bool:
-        return self.link.is_lost(now, timeout)
+        return self.link.since is not None and self.link.is_lost(now, timeout)
 
     def is_asked_for(self, attempt: str) -> bool:
         """Whether the job of that attempt was requested, with unknown outcome."""

@@ -253,7 +253,7 @@ class Client:
         self.cluster, self.share = cluster, share
         self._route, self._session = route, session
         self._places = asyncio.Semaphore(limit)
-        self._timeout, self._on_call, self._on_undecodable = call_timeout, on_call, on_undecodable
+        self._timeout, self.on_call, self._on_undecodable = call_timeout, on_call, on_undecodable
         self._open_streams: set[Stream] = set()
         self._large_answer, self._long_line = asyncio.Lock(), asyncio.Lock()
 
@@ -687,11 +687,6 @@ class Client:
             **route.options,
         )
 
-    def report(self, request: _Request, status: str, seconds: float) -> None:
-        """Report a request that is over, with its `status` as in `Call`."""
-        if self._on_call is not None:
-            self._on_call(Call(self.cluster, request.verb, request.plural, request.subresource, status, seconds))
-
     def failure(self, request: _Request, error: BaseException) -> ClusterUnreachable | None:
         """An exception of the transport as ours; None for one that stays as it is."""
         if isinstance(error, TRANSPORT_ERRORS):
@@ -732,7 +727,12 @@ class _Account:
         seen = failure or error
         if isinstance(seen, (ApiError, ClusterUnreachable, NotLeading)):
             self.status = type(seen).__name__
-        self._client.report(self._request, self.status, loop_time() - self._started)
+        client, request = self._client, self._request
+        if client.on_call is not None:
+            seconds = loop_time() - self._started
+            client.on_call(
+                Call(client.cluster, request.verb, request.plural, request.subresource, self.status, seconds)
+            )
         if failure is not None:
             raise failure from error
 

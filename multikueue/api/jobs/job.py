@@ -22,7 +22,7 @@ class JobKey(NamedTuple):
 
     @property
     def object(self) -> ObjectKey:
-        return ObjectKey(self.namespace, self.name)
+        return tuple.__new__(ObjectKey, self[1:])  # as `Object.key`
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"

@@ -102,6 +102,8 @@ def its_job_key(change: Change[AnyJob], state: State) -> Iterator[Key]:
 
 def its_group(change: Change[AnyJob], _state: State) -> Iterable[JobKey]:
     """The groups of a Pod, before and after the change."""
+    if not isinstance(change.seen, Pod):
+        return ()
     pods = (each for each in change.both if type(each) is Pod)
     return dict.fromkeys(JobKey(POD_GROUPS.name, *key) for pod in pods for key in group_key(pod))
 
@@ -194,21 +196,17 @@ def _is_settled_elsewhere(local: Workload | None, worker: str) -> bool:
     return local.has(FINISHED) or bool(winner and winner != worker)
 
 
-def local_job_of(change: Change[AnyJob], state: State) -> Iterator[Key]:
-    """The local job of a remote job. The rest of a finished job on a worker is the workload reconciler's concern, and a
-    remote job that still waits has no status for a local job that has not started."""
-    yield from _unfinished(change, state)
-
-
 def workloads_waiting_for_pods(change: Change[AnyJob], state: State) -> Iterator[Key]:
     """The workloads that need the number of ready pods (`waitForPodsReady`), which the local job does not show."""
-    for key in _unfinished(change, state) if state.should_wait_for_pods else ():
+    for key in local_job_of(change, state) if state.should_wait_for_pods else ():
         local = state.jobs.get(key)  # be it a group
         if local is not None and not state.adapters.of(local).is_mirrored:
             yield from (workload.key for workload in state.owned(local))
 
 
-def _unfinished(change: Change[AnyJob], state: State) -> Iterator[JobKey]:
+def local_job_of(change: Change[AnyJob], state: State) -> Iterator[JobKey]:
+    """The local job of a remote job. The rest of a finished job on a worker is the workload reconciler's concern, and a
+    remote job that still waits has no status for a local job that has not started."""
     job = change.seen
     if not isinstance(job, PodGroup):
         key = state.adapters.key_of(job)

@@ -54,15 +54,18 @@ Table = tuple[Row[T], ...]
 """The rows of a kind."""
 
 
-def keys_after(rows: Iterable[Row[T]], change: Change[T], state: State) -> Iterator[tuple[Queue, Key]]:
+def keys_after(rows: Iterable[Row[T]], change: Change[T], state: State) -> list[tuple[Queue, Key]]:
     """The keys to reconcile, in order; a key may come more than once."""
     old, new = change.old, change.new
+    found: list[tuple[Queue, Key]] = []
     for row in rows:
         aspect = row.aspect
         if aspect is None or old is None or new is None or aspect(old, state) != aspect(new, state):
             for to in row.targets:
+                queue = to.queue
                 for key in to.keys(change, state):
-                    yield to.queue, key
+                    found.append((queue, key))  # noqa: PERF401  # a comprehension is one more call
+    return found
 
 
 def _in_cluster_queues(names: Callable[[Change[T], State], Iterable[str]]) -> tuple[To[T], ...]:

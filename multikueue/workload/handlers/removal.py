@@ -34,11 +34,11 @@ def loser_removals(case: Case) -> Iterator[Desired]:
 
 def _kept_uids(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> frozenset[str]:
     names = frozenset(keep)
-    return frozenset(uid for remote in remotes if remote.cluster in names for uid in _uids(remote))
+    return frozenset().union(*[_uids(remote) for remote in remotes if remote.cluster in names])
 
 
 def _uids(remote: Remote) -> frozenset[str]:
-    return frozenset(item.metadata.uid for item in (_copy(remote), remote.job) if item is not None)
+    return frozenset([item.metadata.uid for item in (_copy(remote), remote.job) if item is not None])
 
 
 def _copy(remote: Remote) -> Workload | None:
