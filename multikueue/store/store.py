@@ -5,8 +5,8 @@ Writes under way are known, so that no reconcile is woken by its own write.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -28,7 +28,7 @@ from multikueue.store.state import State, workers_named_by
 from multikueue.store.workers.known_objects import prebuilt_key
 from multikueue.store.workers.worker import FOREVER, WorkerAspect, WorkerView
 
-__all__ = ["Store", "WorkerObserver", "Writes"]
+__all__ = ["Store", "WorkerObserver", "Write", "Writes"]
 
 T = TypeVar("T")
 
@@ -103,20 +103,13 @@ class Store(State):
         """Reconcile a key for a reason that no object shows."""
         self._queues.add(queue, key, is_news=is_news)
 
-    @contextmanager
-    def writing(self, key: ObjectKey | JobKey) -> Iterator[Callable[[Workload | AnyJob], None]]:
-        """Wraps a reconcile's write of its own object; the yielded function applies the answer. That write does not
+    def writing(self, key: ObjectKey | JobKey) -> Write:
+        """Wraps a reconcile's write of its own object; what it is entered as applies the answer. That write does not
         wake the reconcile, which continues by itself if needed; any other change does."""
-        with self._writes.under_way(key, lambda: self._look_later(key)) as answered:
+        return self._writes.under_way(key, self._look_later, self._apply)
 
-            def take_in(answer: Workload | AnyJob) -> None:
-                if isinstance(answer, Workload):
-                    self.workloads.upsert(answer)
-                else:
-                    self.jobs.upsert(answer)
-                answered(answer)
-
-            yield take_in
+    def _apply(self, answer: Workload | AnyJob) -> None:
+        self.workloads.upsert(answer) if isinstance(answer, Workload) else self.jobs.upsert(answer)
 
     def _look_later(self, key: ObjectKey | JobKey) -> None:
         """Something else than its own write came meanwhile."""
@@ -322,17 +315,10 @@ class Writes:
     def __init__(self) -> None:
         self._seen: dict[ObjectKey | JobKey, set[str]] = {}
 
-    @contextmanager
-    def under_way(self, key: ObjectKey | JobKey, wake: Callable[[], None]) -> Iterator[Callable[[Object], None]]:
-        """Meanwhile `should_hold_back` collects changes of `key`; the yielded function takes the answer. `wake` is called at
-        the end if there was another change, or no answer came."""
-        self._seen[key] = seen = set[str]()
-        try:
-            yield lambda answer: seen.discard(answer.metadata.resource_version)
-        finally:
-            del self._seen[key]
-            if seen:
-                wake()
+    def under_way(self, key: ObjectKey | JobKey, wake: Callable[[Any], None], apply: Callable[[Any], None]) -> Write:
+        """Meanwhile `should_hold_back` collects changes of `key`. `wake` is called with it at the end if there was another
+        change, or no answer came; `apply` with the answer."""
+        return Write(self._seen, key, wake, apply)
 
     def should_hold_back(self, key: ObjectKey | JobKey, changed: Object) -> bool:
         """Whether the reconcile of `key` has a write under way, so that this version wakes it later, if at all."""
@@ -340,3 +326,31 @@ class Writes:
         if seen is not None:
             seen.add(changed.metadata.resource_version)
         return seen is not None
+
+
+class Write:
+    """One of them, as the context of its request: it is entered as the function that takes the answer."""
+
+    __slots__ = ("_apply", "_by_key", "_key", "_seen", "_wake")
+
+    def __init__(
+        self,
+        by_key: dict[ObjectKey | JobKey, set[str]],
+        key: ObjectKey | JobKey,
+        wake: Callable[[Any], None],
+        apply: Callable[[Any], None],
+    ) -> None:
+        self._by_key, self._key, self._wake, self._apply, self._seen = by_key, key, wake, apply, set[str]()
+
+    def __enter__(self) -> Callable[[Workload | AnyJob], None]:
+        self._by_key[self._key] = self._seen
+        return self._take_in
+
+    def _take_in(self, answer: Workload | AnyJob) -> None:
+        self._apply(answer)
+        self._seen.discard(answer.metadata.resource_version)
+
+    def __exit__(self, *_error: object) -> None:
+        del self._by_key[self._key]
+        if self._seen:
+            self._wake(self._key)

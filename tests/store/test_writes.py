@@ -13,6 +13,10 @@ KEY = ObjectKey("default", "wl")
 OTHER = ObjectKey("default", "other")
 
 
+def ignore(_: object) -> None:
+    """Nobody waits for it."""
+
+
 def version(number: int) -> Workload:
     return workload("wl").version(number).build()
 
@@ -38,7 +42,7 @@ def version(number: int) -> Workload:
 )
 def test_a_reconcile_is_woken_by_what_it_did_not_write(seen: list[int], answer: int | None, woken: bool) -> None:
     writes, calls = Writes(), list[str]()
-    with writes.under_way(KEY, lambda: calls.append("woken")) as answered:
+    with writes.under_way(KEY, lambda _: calls.append("woken"), ignore) as answered:
         for number in seen:
             assert writes.should_hold_back(KEY, version(number)), "until the answer has come"
         if answer is not None:
@@ -49,7 +53,7 @@ def test_a_reconcile_is_woken_by_what_it_did_not_write(seen: list[int], answer: 
 
 def test_only_the_key_that_writes_waits() -> None:
     writes = Writes()
-    with writes.under_way(KEY, lambda: None):
+    with writes.under_way(KEY, ignore, ignore):
         assert not writes.should_hold_back(OTHER, version(1))
     assert not writes.should_hold_back(KEY, version(1))
 
@@ -58,7 +62,7 @@ def test_a_write_that_fails_wakes_for_what_came_meanwhile() -> None:
     writes, calls = Writes(), list[str]()
 
     def write() -> None:
-        with writes.under_way(KEY, lambda: calls.append("woken")):
+        with writes.under_way(KEY, lambda _: calls.append("woken"), ignore):
             writes.should_hold_back(KEY, version(2))
             raise ValueError("refused")
 

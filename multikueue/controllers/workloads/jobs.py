@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext, suppress
-from functools import singledispatch
 from typing import Any
 
 import msgspec
@@ -36,7 +35,7 @@ from multikueue.jobs.reconciler.decide import Decide, decide
 from multikueue.runtime import DONE, Result
 from multikueue.telemetry import get_logger
 
-__all__ = ["WRITES", "Jobs", "delete_job", "perform", "release", "subject_of"]
+__all__ = ["WRITES", "Jobs", "delete_job", "release", "subject_of"]
 
 log = get_logger()
 
@@ -64,7 +63,7 @@ class Jobs(msgspec.Struct, frozen=True):
         for action in decision.actions:
             log.debug("job.action", action=type(action).__name__)
             try:
-                await perform(action, context, job)
+                await _PERFORM[type(action)](action, context, job)
             except ApiError as error:
                 self._refused(action, key, job, error)
                 raise
@@ -101,13 +100,6 @@ WRITES: Mapping[type, str] = {
 """What a user is told of an action that is refused."""
 
 
-@singledispatch
-async def perform(action: object, context: ReconcileContext, job: AnyJob) -> None:
-    """Carries out an action on the job, or on a Workload of it. Raises as `ClusterClient` does."""
-    raise NotImplementedError(action)
-
-
-@perform.register
 async def _create(action: CreateWorkload, context: ReconcileContext, job: AnyJob) -> None:
     namespace, workloads = job.metadata.namespace, context.store.workloads
     try:
@@ -119,18 +111,15 @@ async def _create(action: CreateWorkload, context: ReconcileContext, job: AnyJob
             raise Conflict(409, "Conflict", "a workload of that name is another's, or being deleted") from None
 
 
-@perform.register
 async def _update(action: UpdateWorkloadSpec, context: ReconcileContext, _job: AnyJob) -> None:
     context.store.workloads.upsert(await context.manager.merge_patch(WORKLOADS, action.key, action.patch))
 
 
-@perform.register
 async def _update_status(action: PatchWorkloadStatus, context: ReconcileContext, _job: AnyJob) -> None:
     answer = await context.manager.merge_patch(WORKLOADS, action.key, action.patch, subresource="status")
     context.store.workloads.upsert(answer)
 
 
-@perform.register
 async def _delete_workload(action: DeleteWorkload, context: ReconcileContext, _job: AnyJob) -> None:
     """Unless another one has its name by now."""
     workloads = context.store.workloads
@@ -145,7 +134,6 @@ async def _delete_workload(action: DeleteWorkload, context: ReconcileContext, _j
         workloads.remove(seen)
 
 
-@perform.register
 async def _release(action: RemoveFinalizer, context: ReconcileContext, _job: AnyJob) -> None:
     """Unless the reconcile of the workload does."""
     workload = context.store.workloads.get(action.key)
@@ -153,13 +141,11 @@ async def _release(action: RemoveFinalizer, context: ReconcileContext, _job: Any
         await release(context, action.key)
 
 
-@perform.register
 async def _patch(action: PatchJob, context: ReconcileContext, job: AnyJob) -> None:
     for part, patch in parts(job, action.patch):
         await _write(context, part, patch, is_all=action.is_all)
 
 
-@perform.register
 async def _patch_status(action: PatchJobStatus, context: ReconcileContext, job: AnyJob) -> None:
     for part, patch in parts(job, action.patch):
         answer = await _write(context, part, patch, is_all=action.is_all, subresource="status")
@@ -178,9 +164,21 @@ async def _write(
     return answer
 
 
-@perform.register
 async def _delete_job(_action: DeleteJob, context: ReconcileContext, job: AnyJob) -> None:
     await delete_job(context, job)
+
+
+_PERFORM: Mapping[type, Callable[[Any, ReconcileContext, AnyJob], Awaitable[None]]] = {
+    CreateWorkload: _create,
+    UpdateWorkloadSpec: _update,
+    PatchWorkloadStatus: _update_status,
+    DeleteWorkload: _delete_workload,
+    RemoveFinalizer: _release,
+    PatchJob: _patch,
+    PatchJobStatus: _patch_status,
+    DeleteJob: _delete_job,
+}
+"""What carries out an action on the job, or on a Workload of it. Raises as `ClusterClient` does."""
 
 
 def subject_of(context: ReconcileContext, job: AnyJob) -> tuple[Kind[Any], AnyJob]:

@@ -287,6 +287,10 @@ class WorkQueue(Generic[K]):
             await asyncio.shield(self._idle)
 
     def _next(self) -> K:
+        live = self._waiting[QueuePriority.LIVE]
+        if live.length == len(self._place):
+            self._passed_over[QueuePriority.LIVE] = 0
+            return live.pop()
         lines = self._waiting[: QueuePriority.RESYNC] if self._resyncs >= RESYNCS_PER_TURN else self._waiting
         waiting = [number for number, line in enumerate(lines) if line.length]
         chosen = waiting[0]

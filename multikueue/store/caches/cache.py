@@ -141,7 +141,7 @@ class Cache(Generic[T]):
         """Apply an object, unless a newer version is known or the object was deleted."""
         key, is_late = item.key, item.metadata.uid in self._gone
         version = version_of(item.metadata.resource_version)
-        for told in self._collections_with(item):
+        for told in self._lists.values() if len(self._lists) == 1 else self._collections_with(item):
             told.newest = max(told.newest, version)
             if told.news is not None and not is_late:
                 _note(told.news, item)

@@ -6,8 +6,7 @@ The state is connected → suspect → isolated, and back at once. The circuit b
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -157,17 +156,15 @@ class Breaker:
             self.hold()
             self.alarm()
 
-    @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Counts one more call in flight. If the worker is silent, other keys need not wait until the call times out."""
         self._under_way += 1
         if self._silence_timer is None:
             self._restart_silence_timer()
-        try:
-            yield
-        finally:
-            self._under_way -= 1
-            self._restart_silence_timer()
+
+    def __exit__(self, *_error: object) -> None:
+        self._under_way -= 1
+        self._restart_silence_timer()
 
     def _restart_silence_timer(self) -> None:
         if self._silence_timer is not None:

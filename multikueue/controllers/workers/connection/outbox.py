@@ -8,10 +8,10 @@ holds up only its own outbox.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import singledispatchmethod
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -125,7 +125,7 @@ class Outbox:
             return True
         if not any(isinstance(action, (CreateWorkload, CreateJob)) for action in self._left(key, plan)):
             return True
-        with self.breaker.waiting():
+        with self.breaker:  # a call is in flight
             found = await definitions(self.client)
         self._can_read_long_names = found is not None and found.can_read_long_names
         if not self._can_read_long_names:
@@ -143,8 +143,8 @@ class Outbox:
     async def _perform_one(self, action: Action, key: ObjectKey) -> None:
         log.debug("remote.action", action=type(action).__name__, cluster=self.worker.name, why=action.why)
         try:
-            with self.breaker.waiting():
-                await self._perform(action, key)
+            with self.breaker:  # a call is in flight
+                await _PERFORM[type(action)](self, action, key)
         except MultiKueueError as error:
             self._refused.fails(action, key, error)
             raise
@@ -155,11 +155,6 @@ class Outbox:
         """Whether another worker has, or may have, the job by now. The next plan takes account of it (I1)."""
         return any(name not in plan.lost for name in self.context.store.may_run_beside(key, self.worker.name))
 
-    @singledispatchmethod
-    async def _perform(self, action: Action, key: ObjectKey) -> None:
-        raise NotImplementedError(action)
-
-    @_perform.register
     async def _create_workload(self, action: CreateWorkload, key: ObjectKey) -> None:
         with self.worker.expectations.creating(key):
             try:
@@ -172,7 +167,6 @@ class Outbox:
                 self.worker.workloads.upsert(made)
                 self._refused.see_whether_it_is_changed(key, action, made)
 
-    @_perform.register
     async def _create_job(self, action: CreateJob, key: ObjectKey) -> None:
         """The irreversible step. Between request and answer the worker may hold the job: `Asked` records that."""
         local = self.context.store.workloads.get(key)
@@ -261,7 +255,6 @@ class Outbox:
             self._refused.pass_over(key, str(error), AWAY_MEMORY)
         self._refused.judge(key, WORDS[CreateJob], error)
 
-    @_perform.register
     async def _find_job(self, _action: FindJob, key: ObjectKey) -> None:
         """One live read, needed only after lost answers and forgotten ends; two where the copy may have been left out:
         without it the job would look like one whose copy is gone. A worker that was asked, and has no job, may not take it."""
@@ -310,13 +303,11 @@ class Outbox:
         self.worker.expectations.answered(key)
         self.context.queues.workloads.add(key)
 
-    @_perform.register
     async def _delete_workload(self, action: DeleteWorkload, key: ObjectKey) -> None:
         copy = self.worker.workloads.get(key)
         await self._delete(WORKLOADS, self.worker.workloads, key, action.uid)
         self._refused.removed_for(key, action.why, copy)
 
-    @_perform.register
     async def _delete_job(self, action: DeleteJob, key: ObjectKey) -> None:
         # The job of an elastic workload may still be marked with the slice before it.
         job = self.worker.job_of(key) or self.context.views.seen(key, self.worker.name).job
@@ -359,16 +350,13 @@ class Outbox:
             return False
         return found.metadata.uid == seen.metadata.uid
 
-    @_perform.register
     async def _patch_workload(self, action: PatchWorkload, key: ObjectKey) -> None:
         self.worker.workloads.upsert(await self.client.merge_patch(WORKLOADS, key, action.body))
 
-    @_perform.register
     async def _patch_job(self, action: PatchJob, _key: ObjectKey) -> None:
         kind = self.context.store.adapters.of(action.job).kind
         self.worker.jobs.upsert(await self.client.merge_patch(kind, action.job.key, action.body))
 
-    @_perform.register
     async def _patch_status(self, action: PatchStatus, key: ObjectKey) -> None:
         self.worker.workloads.upsert(await self.client.merge_patch(WORKLOADS, key, action.body, subresource="status"))
 
@@ -393,3 +381,15 @@ class Outbox:
 
     def _is_ours(self, found: Object) -> bool:
         return found.metadata.labels.get(ORIGIN_LABEL) == self.context.origin
+
+
+_PERFORM: dict[type[Action], Callable[[Outbox, Any, ObjectKey], Awaitable[None]]] = {
+    CreateWorkload: Outbox._create_workload,
+    CreateJob: Outbox._create_job,
+    FindJob: Outbox._find_job,
+    DeleteWorkload: Outbox._delete_workload,
+    DeleteJob: Outbox._delete_job,
+    PatchWorkload: Outbox._patch_workload,
+    PatchJob: Outbox._patch_job,
+    PatchStatus: Outbox._patch_status,
+}
