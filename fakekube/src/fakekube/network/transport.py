@@ -404,8 +404,11 @@ class _Lines:
         """The next line if it has arrived, b"" at the end of the watch, otherwise None."""
         if self._link.age != self._age:
             self._broken()
-        if self._watch.ended and not self._under_way and not self._watch.lines:
-            return b""
+        if not self._under_way:
+            if self._watch.ended and not self._watch.lines:
+                return b""
+            if not self._breaks:
+                return None
         if self._link.silent:
             return None
         if self._under_way:
