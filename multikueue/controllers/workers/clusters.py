@@ -89,7 +89,7 @@ class Clusters:
         Files are watched from the first one on: most fleets have none, and the watch polls."""
         looks, began, watches_files = 0, self.context.now(), False
         while True:
-            if not watches_files and self.context.store.files():
+            if not watches_files and self.context.store.clusters.named("file"):
                 tasks.start_soon(watch_files, self.context.store.files, self._file_changed)
                 watches_files = True
             await asyncio.sleep(LOOK.total_seconds())

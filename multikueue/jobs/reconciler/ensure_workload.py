@@ -41,9 +41,13 @@ def decide_own(case: JobCase) -> JobDecision:
 def choose(case: JobCase) -> tuple[Workload | None, tuple[Workload, ...]]:
     """The Workload that matches the job, and the others. Of several: the most progress, then the oldest; to go back to
     another would stop pods that run."""
-    owned = sorted((w for w in case.view.workloads if is_owned(w, case.view.job)), key=_progress)
-    kept = next((w for w in owned if case.adapter.is_equivalent(case.view.job, w)), None)
-    return kept, tuple(w for w in owned if w is not kept)
+    owned = [w for w in case.view.workloads if is_owned(w, case.view.job)]
+    if len(owned) > 1:
+        owned.sort(key=_progress)
+    for kept in owned:
+        if case.adapter.is_equivalent(case.view.job, kept):
+            return kept, tuple([w for w in owned if w is not kept])
+    return None, tuple(owned)
 
 
 def _progress(workload: Workload) -> tuple[bool, bool, bool, str, str]:

@@ -149,7 +149,10 @@ class Cache(Generic[T]):
             return self._is_gone(key)
         old = self._objects.find(key)
         if old is not None:
-            _share_spec(old, item)
+            # Most changes are of a status: a raw spec that stays the same is kept once, and so decoded once (`api.meta`).
+            before, spec = getattr(old, "spec", None), getattr(item, "spec", None)
+            if isinstance(spec, msgspec.Raw) and spec is not before and spec == before:
+                msgspec.structs.force_setattr(item, "spec", before)
         if old is None or version_of(old.metadata.resource_version) < version:
             self._attempt(key, old, item)
         return None
@@ -295,13 +298,6 @@ class Cache(Generic[T]):
             self._objects[key] = new
         for index, value in found:
             index.setdefault(value, {})[key] = None
-
-
-def _share_spec(old: Object, new: Object) -> None:
-    """Most changes are of a status: a raw spec that stays the same is kept once, and so decoded once (`api.meta`)."""
-    before, now = getattr(old, "spec", None), getattr(new, "spec", None)
-    if isinstance(now, msgspec.Raw) and now is not before and now == before:
-        msgspec.structs.force_setattr(new, "spec", before)
 
 
 def _tell(listeners: Sequence[Listener[T]], old: T | None, new: T | None) -> None:

@@ -128,6 +128,9 @@ class Breaker:
     alarm: Callable[[], None] = _nobody
     _held: set[ObjectKey] = field(default_factory=set)
     _under_way: int = 0
+    _heard_at: float = 0.0
+    """When a call was answered, or the first of those in flight was made."""
+
     _silence_timer: asyncio.TimerHandle | None = None
 
     @property
@@ -158,20 +161,26 @@ class Breaker:
 
     def __enter__(self) -> None:
         """Counts one more call in flight. If the worker is silent, other keys need not wait until the call times out."""
+        if not self._under_way:
+            self._heard_at = asyncio.get_running_loop().time()
         self._under_way += 1
         if self._silence_timer is None:
-            self._restart_silence_timer()
+            self._look_after(SILENCE.total_seconds())
 
     def __exit__(self, *_error: object) -> None:
         self._under_way -= 1
-        self._restart_silence_timer()
+        self._heard_at = asyncio.get_running_loop().time()
+        if self._under_way and self._silence_timer is None:  # it has rung, and others still wait
+            self._look_after(SILENCE.total_seconds())
 
-    def _restart_silence_timer(self) -> None:
-        if self._silence_timer is not None:
-            self._silence_timer.cancel()
-        loop = asyncio.get_running_loop()
-        self._silence_timer = loop.call_later(SILENCE.total_seconds(), self._on_silence) if self._under_way else None
+    def _look_after(self, seconds: float) -> None:
+        self._silence_timer = asyncio.get_running_loop().call_later(seconds, self._look)
 
-    def _on_silence(self) -> None:
+    def _look(self) -> None:
+        """One timer serves all calls: it goes on for the rest, if one was answered meanwhile."""
         self._silence_timer = None
-        self.doubt()
+        left = self._heard_at + SILENCE.total_seconds() - asyncio.get_running_loop().time()
+        if self._under_way and left > 0:
+            self._look_after(left)
+        elif self._under_way:
+            self.doubt()
