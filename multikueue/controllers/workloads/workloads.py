@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+from multikueue.answers.answer import answer
+from multikueue.answers.news import is_lasting, is_news, may_be_news
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kueue.shared_status import KUEUE_ADMISSION, applied, our_part, shared_part
 from multikueue.api.kueue.unadmitted import OF_CYCLES, PENDING
@@ -23,12 +25,13 @@ from multikueue.api.kueue.workload import CLASS_VALUE_ANNOTATION, FINISHED, QUOT
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.conditions import difference, report_lost_fields, status_patch
 from multikueue.controllers.reconcile.context import ReconcileContext
-from multikueue.controllers.workloads.jobs import release
+from multikueue.controllers.workloads.jobs import release, subject_of
 from multikueue.dispatch.copies.effects import Action, DeleteJob, DeleteWorkload, effects
 from multikueue.dispatch.remote import Remote
 from multikueue.errors import Forbidden, Invalid, NotFound
 from multikueue.kube.cluster_client import FIELD_MANAGER
 from multikueue.runtime import AGAIN, DONE, Result
+from multikueue.store.seen import seen_of
 from multikueue.telemetry import get_logger
 from multikueue.workload.case import Case
 from multikueue.workload.decide import decide, is_due_again, plan
@@ -67,6 +70,7 @@ class Workloads(msgspec.Struct, frozen=True):
             context.store.forget(key)
         else:
             self._record_events(written, outcome)
+            self._tell_job(before, written)
         case = outcome.case.after(written) if written is not None else before
         self._plan(case, outcome)
         self._note_end(case)
@@ -92,6 +96,26 @@ class Workloads(msgspec.Struct, frozen=True):
                 self.context.recorder.emit(
                     WORKLOADS, written, type_=event.type, reason=event.reason, message=event.message
                 )
+
+    def _tell_job(self, before: Case, written: Workload) -> None:
+        """The first sentence of its answer as an event of the job, where it has changed for good."""
+        store, old = self.context.store, before.workload
+        if old is None or not before.rules.has_life or not may_be_news(old, written):
+            return
+        job = store.local_job(written)
+        if job is None:
+            return
+        case, now = before.after(written), self.context.now()
+        told = answer(seen_of(store, written, case), now)
+        if is_news(answer(seen_of(store, old, before), now), told):
+            kind, subject = subject_of(self.context, job)
+            self.context.recorder.emit(
+                kind,
+                subject,
+                type_="Warning" if is_lasting(told) else "Normal",
+                reason=told.state,
+                message=told.summary,
+            )
 
     def _plan(self, case: Case, outcome: Outcome) -> None:
         """Queues the key in each outbox that has something to do by the new plan, unless that was done while it was written."""
