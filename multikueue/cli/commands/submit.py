@@ -258,13 +258,14 @@ async def _foresee(call: _Call, client: Client, job: Tree, queue: ObjectKey, tol
 
 
 def _print_beside(found: Inspection, told: _Told, output: Form) -> None:
-    from multikueue.cli.workload.beside import print_elsewhere, print_workers
+    from multikueue.cli.workload.pod_policies import print_elsewhere
+    from multikueue.cli.workload.prospects import print_workers
 
     if not told.is_printed:
         return
     if found.seen.workers:
         print_workers(found.seen.workers, output)
-    print_elsewhere(found)
+    print_elsewhere(found.elsewhere, found.uncompared)
 
 
 async def _lines(client: Client, key: ObjectKey) -> AsyncIterator[str]:

@@ -109,7 +109,8 @@ async def _look(
 
 
 def _print(found: Inspection, output: Form) -> None:
-    from multikueue.cli.workload.beside import print_elsewhere, print_workers
+    from multikueue.cli.workload.pod_policies import print_elsewhere
+    from multikueue.cli.workload.prospects import print_workers
 
     seen, told = found.seen, found.answer()
     if is_document(output):
@@ -125,7 +126,7 @@ def _print(found: Inspection, output: Form) -> None:
             print_workers(seen.workers, output)
         if found.elsewhere:
             print()
-        print_elsewhere(found)
+        print_elsewhere(found.elsewhere, found.uncompared)
         note_unseen(told)
 
 

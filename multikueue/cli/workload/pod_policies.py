@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from multikueue.cli.terminal.output import heading, note
 from multikueue.errors import Forbidden, NotFound
 from multikueue.quota.visibility.differences import COMPARED, PodPolicies
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from multikueue.quota.visibility.differences import Difference
     from multikueue.settings import Settings
 
-__all__ = ["Elsewhere", "elsewhere", "not_compared", "read_policies", "unread"]
+__all__ = ["Elsewhere", "elsewhere", "not_compared", "print_elsewhere", "read_policies", "unread"]
 
 
 class Elsewhere(msgspec.Struct, frozen=True):
@@ -46,6 +47,15 @@ def elsewhere(
     for name, policies in theirs.items():
         for difference in differences_for(workload, ours, policies, count, devices):
             yield Elsewhere(name, difference)
+
+
+def print_elsewhere(found: Sequence[Elsewhere], uncompared: Iterable[str]) -> None:
+    if found:
+        heading("Where its pods are others")
+    for each in found:
+        print(f"  {each}")
+    for text in uncompared:
+        note(text)
 
 
 def not_compared(ours: PodPolicies, theirs: Mapping[str, PodPolicies]) -> Iterator[str]:

@@ -27,6 +27,7 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueCluster, clusters_of, config_of
+from multikueue.cli.terminal.output import Column, heading, print_table
 from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload.explanation import demand_by, excess, lines, requested
 from multikueue.cli.workload.pod_policies import read_policies
@@ -40,12 +41,13 @@ from multikueue.workload.nomination.prospects import Prospect, State, away, wait
 
 if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
+    from multikueue.cli.terminal.formats import Form
     from multikueue.cli.workload.explanation import Requests
     from multikueue.kube.cluster_client import ClusterClient
     from multikueue.quota.visibility.differences import PodPolicies
     from multikueue.settings import Settings
 
-__all__ = ["Inquiry", "ask_workers", "on_each"]
+__all__ = ["Inquiry", "ask_workers", "on_each", "print_workers"]
 
 T = TypeVar("T")
 
@@ -55,10 +57,17 @@ CLUSTER_TIMEOUT = timedelta(seconds=10)
 AT_ONCE = 16
 """Clusters that are asked concurrently."""
 
+WORKERS = (Column("CLUSTER"), Column("ANSWER"), Column("PLACE"), Column("MESSAGE"))
+
 _MEETS_ITS_POLICIES = tuple(
     state.value for state in (State.HAS_IT, State.WAITS, State.NOT_ASKED, State.NEVER, State.LACKS_QUEUE)
 )
 """The states of workers whose rules for pods concern the workload."""
+
+
+def print_workers(workers: Iterable[Prospect], output: Form) -> None:
+    heading("Workers")
+    print_table(WORKERS, [(each.cluster, each.state, str(each.place or ""), each.message) for each in workers], output)
 
 
 # --- looking ---------------------------------------------------------------------------------------------------------

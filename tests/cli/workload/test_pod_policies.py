@@ -6,8 +6,8 @@ import pytest
 
 from fakekube.model.wire import Refused
 from multikueue.api.kinds import LIMIT_RANGES, PRIORITY_CLASSES
-from multikueue.cli.workload.pod_policies import read_policies, unread
-from multikueue.quota.visibility.differences import COMPARED
+from multikueue.cli.workload.pod_policies import Elsewhere, print_elsewhere, read_policies, unread
+from multikueue.quota.visibility.differences import COMPARED, MISSING, Difference
 from tests.cli.cluster import Cluster, Fake
 
 pytestmark = pytest.mark.anyio
@@ -53,3 +53,13 @@ async def test_a_kind_that_is_not_served_has_no_objects(cluster: Cluster) -> Non
     cluster.fault = lambda _, asked: Refused(404, "NotFound", "no") if asked == "resourceclaimtemplates" else None
 
     assert (await read_policies(Fake(cluster), ("a",))).claim_templates == []
+
+
+def test_what_is_the_same_everywhere_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+    print_elsewhere([], [])
+    assert capsys.readouterr().out == ""
+    missing = Difference(
+        subject="PriorityClass high", field="", manager="there", worker=MISSING, meaning="no pods", advice="create it"
+    )
+    print_elsewhere([Elsewhere("w1", missing)], [])
+    assert "  On w1, PriorityClass high: " in capsys.readouterr().out

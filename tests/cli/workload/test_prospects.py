@@ -11,6 +11,9 @@ from fakekube.model.wire import Refused
 from multikueue.api import kinds
 from multikueue.api.kueue.workload import FITS_NO_WORKER, Workload
 from multikueue.api.meta import ObjectKey
+from multikueue.cli.terminal.formats import Format
+from multikueue.cli.workload.prospects import print_workers
+from multikueue.workload.nomination.prospects import Prospect, State
 from tests.builders import (
     NOW,
     admission_check,
@@ -157,3 +160,13 @@ def test_who_may_see_no_worker_is_told_what_the_workload_says(fleet: World, cli:
 
     assert result.lines[0] == f"Pending: no worker can ever hold it: {LACK} on worker."
     assert result.err == "Not seen: its quota, since you may not list admissionchecks.\n"
+
+
+def test_each_worker_has_its_row(capsys: pytest.CaptureFixture[str]) -> None:
+    waits = Prospect(cluster="w1", state=State.WAITS.value, place=2, message="1 more needed")
+    print_workers([waits, Prospect(cluster="w2", state=State.CORDONED.value)], Format.TABLE)
+    assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()[-3:]] == [
+        "CLUSTER ANSWER PLACE MESSAGE",
+        "w1 waits there 2 1 more needed",
+        "w2 is cordoned - -",
+    ]
