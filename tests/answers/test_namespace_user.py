@@ -32,7 +32,7 @@ Tree = dict[str, Any]
 ROLES = Path(__file__).parents[2] / "deploy" / "components" / "users" / "rights.yaml"
 TEAM, USER = "team-a", "alice"
 RBAC = "rbac.authorization.k8s.io"
-BINDING = Kind(f"{RBAC}/v1", "RoleBinding")
+BINDING, POD = Kind(f"{RBAC}/v1", "RoleBinding"), Kind("v1", "Pod")
 
 
 @dataclass(frozen=True)
@@ -182,6 +182,69 @@ async def test_what_keeps_a_job_from_running_is_told_to_whoever_submitted_it(sta
     for name, each in names.items():
         if each.repaired is not None:
             await stage.comes_to(f"{name}-repaired", "Running")
+
+
+def queue(name: str, cluster_queue: str = "mine-cq", **spec: Any) -> Tree:
+    made: Tree = objects.local_queue(name, TEAM, cluster_queue=cluster_queue)
+    return {**made, "spec": {**made["spec"], **spec}}
+
+
+STOPPED = {**objects.cluster_queue("stopped-cq", quota={"cpu": "1"})}
+STOPPED["spec"]["stopPolicy"] = "Hold"
+
+REPAIRS = (
+    ("a LocalQueue that is stopped", "LocalQueueStopped", [queue("q-0", stopPolicy="Hold")]),
+    ("a LocalQueue that leads nowhere", "ClusterQueueNotFound", [queue("q-1", "lost")]),
+    ("a ClusterQueue that is stopped", "ClusterQueueStopped", [STOPPED, queue("q-2", "stopped-cq")]),
+    ("a LocalQueue that the workers do not have", "LocalQueueMissingOnWorkers", [queue("q-3")]),
+    (
+        "an admission check of somebody else",
+        "CheckNotReady",
+        [
+            objects.admission_check("budget", config="none", controller="example.com/budget"),
+            objects.cluster_queue("checked-cq", quota={"cpu": "1"}, checks=("everywhere", "budget")),
+            queue("q-4", "checked-cq"),
+        ],
+    ),
+)
+"""What an administrator has to repair, its code, and the objects that make it so, for the queue `q-NUMBER`."""
+
+
+async def test_what_an_administrator_has_to_repair_is_told_to_whoever_waits(stage: Stage) -> None:
+    await _serving(stage)
+    for number, (_, code, made) in enumerate(REPAIRS):
+        for worker in ("worker1", "worker2") if code != "LocalQueueMissingOnWorkers" else ():
+            await stage.clients[worker].create(queue(f"q-{number}"))
+        for each in made:
+            await stage.clients[MANAGER].create(each)
+            if each["kind"] == objects.ADMISSION_CHECK.kind:
+                active = {"type": "Active", "status": "True", "reason": "Active", "message": ""}
+                conditions = [{**active, "lastTransitionTime": "2026-01-01T12:00:00Z"}]
+                await stage.clients[MANAGER].patch_status(
+                    objects.ADMISSION_CHECK, each["metadata"]["name"], {"conditions": conditions}
+                )
+        await stage.submit(f"job-{number}", asks(queue=f"q-{number}"))
+    for number, (_, code, _) in enumerate(REPAIRS):
+        await stage.comes_to(f"job-{number}", "Pending", code)
+
+    for worker in ("worker1", "worker2"):
+        await stage.says("admin", "clusters", "cordon", worker)
+    await stage.submit("last", asks())
+    await stage.comes_to("last", "Pending", "WorkersCordoned")
+
+
+async def test_a_pod_that_does_not_start_is_told_to_whoever_submitted_its_job(stage: Stage) -> None:
+    await _serving(stage)
+    await stage.submit("first", asks())
+    cluster = (await stage.comes_to("first", "Running"))["cluster"]
+    (pod,) = await stage.clients[cluster].list(POD, TEAM)
+    waits = {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}
+    container = {"name": "main", "image": "x", "imageID": "", "ready": False, "restartCount": 0, "state": waits}
+    status: Tree = {"phase": "Pending", "conditions": [], "containerStatuses": [container]}
+
+    await stage.clients[cluster].patch_status(POD, pod["metadata"]["name"], status, TEAM)
+
+    await stage.comes_to("first", "Starting", "ImageNotPulled")
 
 
 async def test_who_has_no_right_on_workers_is_told_what_happens_there(stage: Stage) -> None:
