@@ -11,7 +11,7 @@ import msgspec
 
 from multikueue.answers import fix, never, passing
 from multikueue.answers.codes import Code
-from multikueue.answers.obstacle import Obstacle
+from multikueue.answers.obstacle import Obstacle, Repair
 from multikueue.answers.past import PastEvent, past
 from multikueue.answers.seen import Seen, is_held
 from multikueue.api.kueue.workload import (
@@ -60,10 +60,12 @@ class JobAnswer(Value, frozen=True):
     def lines(self) -> Iterator[str]:
         """For people: one sentence, what helps, what else stands in the way, and what happened before."""
         yield self.summary
+        told = list[Repair]()
         for number, each in enumerate(self.obstacles):
             if number:
                 yield f"  Also: {each.text}"
-            if each.repair is not None:
+            if each.repair is not None and each.repair not in told:
+                told.append(each.repair)
                 yield f"  What helps: {each.repair}"
         yield from (f"  Before: {event}" for event in self.past)
 

@@ -7,7 +7,8 @@ import pytest
 
 from multikueue.answers.answer import answer
 from multikueue.answers.codes import Code
-from tests.answers.situations import LATER, SITUATIONS, Situation
+from multikueue.workload.nomination.prospects import State
+from tests.answers.situations import LATER, SITUATIONS, Situation, of, on, quota, too_much, waiting
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.how)
@@ -38,3 +39,10 @@ def test_programs_read_the_same(situation: Situation) -> None:
     told = answer(situation.seen, LATER)
 
     assert msgspec.convert(told.document(), type(told)) == told
+
+
+def test_what_helps_against_two_obstacles_is_said_once() -> None:
+    small = on(State.NEVER, "w1", message="cpu 25 of 16")
+    told = list(answer(of(waiting(), quota=quota(too_much("20", "25")), workers=small), LATER).lines())
+
+    assert [line.split(":")[0].strip() for line in told] == ["Pending", "What helps", "Also"]
