@@ -226,7 +226,10 @@ async def _with_quota(client: Client, queue: LocalQueue | ClusterQueue) -> Clust
     name = getattr(queue.spec, "cluster_queue", "")
     try:
         return await client.get(CLUSTER_QUEUES, ObjectKey("", name or queue.metadata.name))
-    except (Forbidden, NotFound):
+    except NotFound:
+        return None
+    except Forbidden as error:
+        note(f"Not seen: its quota: {error.message}")
         return None
 
 

@@ -9,6 +9,7 @@ import anyio
 import msgspec
 import pytest
 
+from fakekube.model.wire import Refused
 from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 from multikueue.cli.access.connection import ContextChoice
 from multikueue.cli.commands.queues.group import watch_queues
@@ -87,6 +88,17 @@ def test_show_has_the_quota_behind_what_is_reserved(queues: World, cli: Run, wor
     lines = cli("queues", "show", *words).lines
 
     assert lines[lines.index("Quota") + 2].split() == ["default", "cpu", "2", "-", "20"]
+
+
+def test_show_tells_who_may_not_see_the_quota(queues: World, cli: Run) -> None:
+    def fault(_verb: str, plural: str) -> Refused | None:
+        return Refused(403, "Forbidden", "you may not") if plural == "clusterqueues" else None
+
+    queues.manager.fault = fault
+
+    told = cli("queues", "show", "-n", "a", "main")
+
+    assert (told.code, told.err) == (0, "Not seen: its quota: you may not\n")
 
 
 def test_show_for_programs(queues: World, cli: Run) -> None:
