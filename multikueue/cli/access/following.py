@@ -70,7 +70,6 @@ async def follow(
     namespace: str,
     take: Callable[[T, bool], Awaitable[None]],
     *,
-    selector: str = "",
     rest: Callable[[], None] = lambda: None,
 ) -> None:
     """Call `take` with each present object and each change, until cancelled; the flag says that the object is gone. `rest`
@@ -86,9 +85,7 @@ async def follow(
         if not is_healthy:
             note(f"{client.cluster or 'the manager'}: {why}; trying again")
 
-    reflector = Reflector(
-        client, kind, _Changes(send.send_nowait), on_state=remark, namespace=namespace, label_selector=selector
-    )
+    reflector = Reflector(client, kind, _Changes(send.send_nowait), on_state=remark, namespace=namespace)
     async with receive, send, anyio.create_task_group() as tasks:
         tasks.start_soon(reflector.run)
         async for item, gone in receive:

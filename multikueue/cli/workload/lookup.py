@@ -47,13 +47,11 @@ Pair = tuple[dict[str, Any], "Workload"]
 _WORKLOAD = ("wl", "workload", "workloads", "workload.kueue.x-k8s.io", "workloads.kueue.x-k8s.io")
 
 
-async def fetch_workloads(client: ClusterClient, namespace: str, *, selector: str = "") -> list[Pair]:
-    """The workloads of the namespace with the labels; of all namespaces if it is empty."""
+async def fetch_workloads(client: ClusterClient, namespace: str) -> list[Pair]:
+    """The workloads of the namespace; of all namespaces if it is empty."""
     from multikueue.api.kinds import WORKLOADS
 
-    return await fetch_pairs(
-        client, WORKLOADS, namespace=namespace, params={"labelSelector": selector} if selector else None
-    )
+    return await fetch_pairs(client, WORKLOADS, namespace=namespace)
 
 
 async def refuse_unknown(client: ClusterClient, kind: Kind[Any], name: str, namespace: str = "") -> None:

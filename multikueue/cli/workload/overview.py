@@ -55,8 +55,8 @@ Tree = dict[str, Any]
 
 
 class ListedJob(msgspec.Struct, frozen=True):
-    """`item`: its Workload as the server sent it, or the job itself without one. `name`: as commands take it. `position`:
-    among the pending workloads of its ClusterQueue, from 1; 0: unknown."""
+    """`item`: its Workload as the server sent it, or the job itself without one. `name`: as commands take it. `labels`: those
+    of its Workload and its own. `position`: among the pending workloads of its ClusterQueue, from 1; 0: unknown."""
 
     item: Tree
     name: str
@@ -66,6 +66,7 @@ class ListedJob(msgspec.Struct, frozen=True):
     created: datetime | None
     workload: Workload | None = None
     position: int = 0
+    labels: Mapping[str, str] = {}
 
     def document(self) -> Tree:
         """The item with the answer, for programs."""
@@ -101,13 +102,13 @@ class Overview:
         from multikueue.answers.seen import Seen, typed_name
 
         item, workload = pair
-        name, namespace = typed_name(workload), workload.metadata.namespace
+        name, namespace, job = typed_name(workload), workload.metadata.namespace, self._job_of(workload)
         queue = (self.queues or {}).get(queue_of(workload))
         gone = self.away.get(workload.status.cluster_name or "")
         seen = Seen(
             name=name,
             namespace=namespace,
-            job=self._job_of(workload),
+            job=job,
             workload=workload,
             queues=self._queues_of(namespace),
             cluster_queue=queue.spec.cluster_queue if queue else "",
@@ -119,7 +120,8 @@ class Overview:
         place = self.places.get(workload.key, 0) if waits_for_quota(workload) else 0
         created, queue_name = workload.metadata.creation_timestamp, workload_spec(workload).queue_name
         told = self._completed(workload, answer(seen, now()))
-        return ListedJob(item, name, namespace, told, queue_name, created, workload, place)
+        labels = {**workload.metadata.labels, **(job.meta.labels if job else {})}
+        return ListedJob(item, name, namespace, told, queue_name, created, workload, place, labels)
 
     def _completed(self, workload: Workload, found: JobAnswer) -> JobAnswer:
         """With what only the manager sees, unless the workload has changed since."""
@@ -143,7 +145,8 @@ class Overview:
             classes=self.classes,
             told=tuple(self.told.get(uid, ())),
         )
-        return ListedJob(item, name, namespace, answer(seen, now()), job.queue, job.meta.creation_timestamp)
+        told, made = answer(seen, now()), job.meta.creation_timestamp
+        return ListedJob(item, name, namespace, told, job.queue, made, labels=job.meta.labels)
 
     def without_workload(self) -> list[str]:
         """The UIDs of jobs that have no Workload and wait for one, or lack what it takes: of those without a queue only Jobs
@@ -185,12 +188,12 @@ def _waits_for_checks(workload: Workload) -> bool:
     return workload.has(QUOTA_RESERVED) and not workload.has(ADMITTED) and bool(workload.status.admission_checks)
 
 
-async def look_over(client: ClusterClient, where: str, *, selector: str = "") -> Overview:
+async def look_over(client: ClusterClient, where: str) -> Overview:
     """Raises Forbidden where workloads may not be listed; what else may not be is left out."""
     from multikueue.api.kinds import ADMISSION_CHECKS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES
 
     found = Overview(where)
-    found.workloads = {pair[1].metadata.uid: pair for pair in await fetch_workloads(client, where, selector=selector)}
+    found.workloads = {pair[1].metadata.uid: pair for pair in await fetch_workloads(client, where)}
     queues = await _allowed(client, LOCAL_QUEUES, where)
     found.queues = {each.key: each for each in queues} if queues is not None else None
     if any(_waits_for_checks(workload) for _, workload in found.workloads.values()):
@@ -202,7 +205,7 @@ async def look_over(client: ClusterClient, where: str, *, selector: str = "") ->
     about = (event.involved_object for told in found.told.values() for event in told)
     warned = [(each.api_version, each.kind) for each in about]
     for adapter in adapters_of((workload for _, workload in found.workloads.values()), warned):
-        await _read_jobs(client, found, adapter, selector)
+        await _read_jobs(client, found, adapter)
     await _read_workers(client, found)
     if any(found.jobs[uid][1].workload_class for uid in found.without_workload()):
         classes = await _allowed(client, WORKLOAD_PRIORITY_CLASSES)
@@ -232,12 +235,11 @@ def adapters_of(workloads: Iterable[Workload], more: Iterable[tuple[str, str]] =
     return [adapter for kind in kinds if (adapter := known_kind(*kind)) is not None]
 
 
-async def _read_jobs(client: ClusterClient, found: Overview, adapter: Adapter, selector: str) -> None:
+async def _read_jobs(client: ClusterClient, found: Overview, adapter: Adapter) -> None:
     from multikueue.cli.workload.seen import seen_job
 
     try:
-        params = {"labelSelector": selector} if selector else None
-        pairs = await fetch_pairs(client, adapter.kind, namespace=found.where, params=params)
+        pairs = await fetch_pairs(client, adapter.kind, namespace=found.where)
     except ApiError:
         return
     for item, _ in pairs:

@@ -49,7 +49,10 @@ class _Meant:
     selector: Annotated[
         str,
         typer.Option(
-            "--selector", "-l", help="In place of names: all workloads with these labels.", show_default=False
+            "--selector",
+            "-l",
+            help="In place of names: all jobs with these labels, of their own or of the workload.",
+            show_default=False,
         ),
     ] = ""
     namespace: InNamespace = None
@@ -177,22 +180,22 @@ async def _run(
     is_confirmed: bool,
 ) -> None:
     """Announces all effects, asks once if need be, and does one after the other. Raises what failed in the end."""
+    from multikueue.cli.commands.workloads.rows import with_labels
     from multikueue.errors import ApiError, MultiKueueError
 
     failures: list[MultiKueueError] = []
     async with manager.target.connect_in(meant.namespace) as (client, where):
         steps = list[_Step]()
         async with spinner(f"looking for {', '.join(meant.names or ()) or meant.selector}"):
-            pairs = await fetch_workloads(client, where, selector=meant.selector)
-            for name in dict.fromkeys(meant.names or ()) or [
-                f"workload/{workload.metadata.name}" for _, workload in pairs
-            ]:
+            pairs = await fetch_workloads(client, where)
+            chosen = [*dict.fromkeys(meant.names or ()), *(await with_labels(client, where, meant.selector))]
+            for name in chosen:
                 try:
                     step = await plan(client, where, pairs, name)
                     steps += [step] if step else []
                 except (CommandFailed, ApiError) as error:
                     failures.append(error)
-        if meant.selector and not pairs:
+        if not chosen:
             note(f"No workloads found in namespace {where}.")
         for step in steps:
             note(f"{step.effect}{' (dry run)' if meant.dry_run else ''}")

@@ -61,14 +61,14 @@ def list_workloads(
     if watch and is_document(output):
         raise typer.BadParameter("--watch shows rows: choose table, wide or name")
     target = manager.target
-    selector, choice = wanted.selector, wanted.of(tuple(named or ()))
+    choice = wanted.of(tuple(named or ()))
     if watch:
         from multikueue.cli.commands.workloads.watching import watch_jobs
 
         within = "" if all_namespaces else namespace
-        run_async(lambda: watch_jobs(target, within, selector, choice, output, has_headers=not no_headers))
+        run_async(lambda: watch_jobs(target, within, choice, output, has_headers=not no_headers))
         return
-    found = run_async(lambda: _fetch(target, namespace, selector, choice, is_everywhere=all_namespaces))
+    found = run_async(lambda: _fetch(target, namespace, choice, is_everywhere=all_namespaces))
     chosen, moment = choice.of(found.listed(), found.where), now()
     print_items(
         PrintedList(
@@ -84,13 +84,11 @@ def list_workloads(
     )
 
 
-async def _fetch(
-    target: ContextChoice, namespace: str | None, selector: str, choice: Selection, *, is_everywhere: bool
-) -> Overview:
+async def _fetch(target: ContextChoice, namespace: str | None, choice: Selection, *, is_everywhere: bool) -> Overview:
     from multikueue.cli.workload.overview import look_over
 
     async with target.connect_in(namespace) as (client, meant):
-        found = await look_over(client, "" if is_everywhere else meant, selector=selector)
+        found = await look_over(client, "" if is_everywhere else meant)
         if not any(choice.is_selected(job) for job in found.listed()):
             await refuse_unknown_filters(client, choice, found.where)
         return found

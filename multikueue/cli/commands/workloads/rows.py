@@ -17,11 +17,22 @@ from multikueue.cli.terminal.output import Column, age, since
 from multikueue.cli.workload.lookup import named, refuse_unknown
 
 if TYPE_CHECKING:
+    from multikueue.api.kueue.queues import LabelSelector
     from multikueue.api.kueue.workload import Workload
     from multikueue.cli.workload.overview import ListedJob
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["AGE", "RUN_TIME", "Selection", "SelectionOptions", "columns", "refuse_unknown_filters", "row"]
+__all__ = [
+    "AGE",
+    "RUN_TIME",
+    "Selection",
+    "SelectionOptions",
+    "columns",
+    "refuse_unknown_filters",
+    "row",
+    "selector_of",
+    "with_labels",
+]
 
 NAMESPACE = Column("NAMESPACE")
 RUN_TIME, AGE = Column("RUN TIME"), Column("AGE", is_wide=True)
@@ -46,9 +57,10 @@ longest reasons."""
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """A filter of jobs: by name, queue, state and cluster."""
+    """A filter of jobs: by name, labels, queue, state and cluster."""
 
     names: tuple[str, ...] = ()
+    selector: LabelSelector | None = None
     queue: str = ""
     status: str = ""
     cluster: str = ""
@@ -59,10 +71,19 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         if job.workload is not None:
             on = job.workload.status.cluster_name, *job.workload.status.nominated_cluster_names
         return (
-            self.queue in ("", job.queue)
+            self._has_labels(job)
+            and self.queue in ("", job.queue)
             and self.status.lower() in ("", job.answer.state.lower())
             and self.cluster in ("", *on)
         )
+
+    def _has_labels(self, job: ListedJob) -> bool:
+        """The API server does not select: what a Workload has of its job's labels is chosen by the settings."""
+        if self.selector is None:
+            return True
+        from multikueue.quota.requests.matching import is_selected
+
+        return is_selected(self.selector, job.labels)
 
     def is_named(self, job: ListedJob) -> bool:
         """Whether it has one of the names, or none is asked for."""
@@ -105,7 +126,10 @@ class SelectionOptions:
     """The options that say which workloads are meant."""
 
     selector: Annotated[
-        str, typer.Option("--selector", "-l", help="Only those with these labels.", show_default=False)
+        str,
+        typer.Option(
+            "--selector", "-l", help="Only those with these labels, of the job or its workload.", show_default=False
+        ),
     ] = ""
     queue: Annotated[
         str,
@@ -126,7 +150,38 @@ class SelectionOptions:
     ] = ""
 
     def of(self, names: tuple[str, ...]) -> Selection:
-        return Selection(names=names, queue=self.queue, status=self.status, cluster=self.cluster)
+        selector = selector_of(self.selector)
+        return Selection(names=names, selector=selector, queue=self.queue, status=self.status, cluster=self.cluster)
+
+
+def selector_of(text: str) -> LabelSelector | None:
+    """The selector as kubectl takes it; None for an empty one. Raises BadParameter."""
+    if not text:
+        return None
+    from multikueue.api.kueue.queues import LabelSelector, LabelSelectorRequirement
+    from multikueue.settings.values import label_terms
+
+    try:
+        terms = label_terms(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"-l: {error}") from error
+    return LabelSelector(match_expressions=tuple(LabelSelectorRequirement(*term) for term in terms))
+
+
+async def with_labels(client: ClusterClient, where: str, selector: str) -> list[str]:
+    """The jobs with these labels, as names: of those that have no Workload the ones that name a queue. None for an empty
+    selector."""
+    from multikueue.cli.workload.overview import look_over
+
+    if not selector:
+        return []
+    choice = Selection(selector=selector_of(selector))
+    found = [job for job in (await look_over(client, where)).listed() if choice.is_selected(job)]
+    return [
+        f"workload/{job.workload.metadata.name}" if job.workload else job.name
+        for job in found
+        if job.workload or job.queue
+    ]
 
 
 async def refuse_unknown_filters(client: ClusterClient, choice: Selection, where: str) -> None:

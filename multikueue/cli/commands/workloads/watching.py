@@ -43,7 +43,6 @@ __all__ = ["watch_jobs"]
 async def watch_jobs(
     target: ContextChoice,
     namespace: str | None,
-    selector: str,
     choice: Selection,
     output: Form,
     *,
@@ -53,8 +52,8 @@ async def watch_jobs(
     async with target.connect_in(namespace) as (client, meant), anyio.create_task_group() as tasks:
         where = "" if namespace == "" else meant
         await refuse_unknown_filters(client, choice, where)
-        found = await look_over(client, where, selector=selector)
-        watch = _Watch(client, found, choice, output, tasks, selector, has_headers=has_headers)
+        found = await look_over(client, where)
+        watch = _Watch(client, found, choice, output, tasks, has_headers=has_headers)
         watch.tell(found.listed())
         watch.follow()
         await watch.run()
@@ -71,12 +70,11 @@ class _Watch:
         choice: Selection,
         output: Form,
         tasks: TaskGroup,
-        selector: str,
         *,
         has_headers: bool,
     ) -> None:
         self._client, self._found, self._choice, self._output = client, found, choice, output
-        self._tasks, self._selector = tasks, selector
+        self._tasks = tasks
         self._ticker = Ticker(columns(found.where), output, headers=has_headers)
         self._shown: dict[tuple[str, str], tuple[ListedJob, tuple[str, ...]]] = {}
         self._changed, self._followed = set[str](), set[str]()
@@ -90,21 +88,21 @@ class _Watch:
         self._follow_jobs(workload for _, workload in self._found.workloads.values())
         self._start(MULTIKUEUE_CLUSTERS, self._take_cluster, where="")
         workloads = partial(follow, self._client, WORKLOADS, self._found.where, self._take_workload)
-        self._tasks.start_soon(partial(workloads, selector=self._selector, rest=self._rest))
+        self._tasks.start_soon(partial(workloads, rest=self._rest))
 
     def _follow_jobs(self, workloads: Iterable[Workload]) -> None:
         for adapter in adapters_of(workloads):
             if adapter.kind.name not in self._followed:
                 self._followed.add(adapter.kind.name)
                 take = partial(self._take_job, adapter.kind)
-                self._start(adapter.kind, take, where=self._found.where, selector=self._selector)
+                self._start(adapter.kind, take, where=self._found.where)
 
-    def _start(self, kind: Kind[Any], take: Any, *, where: str, selector: str = "") -> None:
+    def _start(self, kind: Kind[Any], take: Any, *, where: str) -> None:
         """Follows what the user may see, and lets the rest be."""
 
         async def run() -> None:
             try:
-                await follow(self._client, kind, where, take, selector=selector, rest=self._rest)
+                await follow(self._client, kind, where, take, rest=self._rest)
             except ApiError:
                 return
 

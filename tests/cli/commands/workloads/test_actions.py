@@ -270,6 +270,20 @@ async def test_all_with_a_label_are_meant(field: Field) -> None:
     assert (none.code, none.err) == (0, "No workloads found in namespace default.\n")
 
 
+async def test_labels_of_jobs_mean_them_with_and_without_a_workload(field: Field) -> None:
+    labels = {"labels": {"team": "vision"}}
+    await field.submit()
+    await field.manager.patch(JOB, "train", {"metadata": labels}, "default")
+    for name, queue in (("waits", {"queue-name": "main"}), ("other", {})):
+        body = of_kind("Job", name, **queue)
+        made = {**body["metadata"], "labels": {**body["metadata"]["labels"], **labels["labels"]}}
+        await field.manager.create({**body, "metadata": made})
+
+    done = await field.run("workloads", "cancel", "-l", "team=vision", "--yes")
+
+    assert done.out == "job/train deleted\njob/waits deleted\n"
+
+
 @pytest.mark.parametrize("words", [(), ("train", "-l", "team=vision")], ids=["neither", "both"])
 def test_names_or_a_selector_say_what_is_meant(world: World, cli: Run, words: tuple[str, ...]) -> None:
     ended = cli("workloads", "cancel", *words)

@@ -204,6 +204,7 @@ def test_an_empty_namespace_is_named(full: World, cli: Run) -> None:
         (("--cluster", "w2"), ["offered", "running"]),
         (("--cluster", "w1"), ["offered"]),
         (("-l", "team=vision"), ["running"]),
+        (("-l", "team notin (vision)"), ["offered", "waiting"]),
         (("running", "job/train"), ["waiting", "running"]),
         (("--sort-by", ".spec.priority"), ["waiting", "running", "offered"]),
         (("--sort-by", "{.status.clusterName}"), ["running", "offered", "waiting"]),
@@ -212,6 +213,26 @@ def test_an_empty_namespace_is_named(full: World, cli: Run) -> None:
 )
 def test_some_of_them_in_an_order(full: World, cli: Run, words: tuple[str, ...], expected: list[str]) -> None:
     assert names(cli("workloads", "list", "-A", *words, "-o", "name").out) == expected
+
+
+def test_labels_are_those_of_the_job_or_of_its_workload(world: World, cli: Run) -> None:
+    """Settings say which labels a Workload has of its job's: none of them by default."""
+    made = job("train", namespace="default").labels(team="vision").build()
+    world.manager.add(JOBS, made)
+    own = {
+        "api_version": "batch/v1",
+        "kind": "Job",
+        "name": "train",
+        "uid": world.manager.all(JOBS)[0]["metadata"]["uid"],
+    }
+    runs = workload("job-train").queue("main").reserved("cq").admitted().cluster_name("w1").owned_by(**own)
+    world.manager.add(WORKLOADS, runs.build())
+
+    (found,) = rows(cli("jobs", "list", "-l", "team=vision").lines)
+
+    assert found[:3] == ["job/train", "Starting", "w1"]
+    assert cli("jobs", "list", "-l", "team=sound").err == "No jobs found in namespace default.\n"
+    assert "expected a label selector such as team=a" in cli("jobs", "list", "-l", "team in vision").err
 
 
 def test_without_titles(full: World, cli: Run) -> None:

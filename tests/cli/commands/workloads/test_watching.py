@@ -29,7 +29,7 @@ async def test_a_watch_aligns_what_is_there_at_first(field: Field, capsys: pytes
     everything = Selection()
     async with anyio.create_task_group() as tasks:
         to = ContextChoice(field.kubeconfig, None)
-        tasks.start_soon(partial(watch_jobs, to, None, "", everything, Format.TABLE, has_headers=False))
+        tasks.start_soon(partial(watch_jobs, to, None, everything, Format.TABLE, has_headers=False))
         await eventually(both)
         tasks.cancel_scope.cancel()
 
@@ -53,7 +53,7 @@ async def test_each_change_is_a_row_until_it_is_none_of_those_meant(
     await field.submit("train")
     async with anyio.create_task_group() as tasks:
         to = ContextChoice(field.kubeconfig, None)
-        tasks.start_soon(partial(watch_jobs, to, None, "", choice, Format.TABLE, has_headers=False))
+        tasks.start_soon(partial(watch_jobs, to, None, choice, Format.TABLE, has_headers=False))
         await field.submit("other")
         await field.runs_on("train", "worker1")
         await seen(1)
@@ -82,7 +82,7 @@ async def test_a_watch_tells_when_the_first_pod_is_ready_and_when_the_worker_is_
     await field.runs_on("train", "worker1")
     async with anyio.create_task_group() as tasks:
         to = ContextChoice(field.kubeconfig, None)
-        tasks.start_soon(partial(watch_jobs, to, None, "", Selection(), Format.TABLE, has_headers=False))
+        tasks.start_soon(partial(watch_jobs, to, None, Selection(), Format.TABLE, has_headers=False))
         await reads("Starting")
         await field.manager.patch_status(JOB, "train", {"active": 1, "ready": 1}, "default")
         await reads("Running")
