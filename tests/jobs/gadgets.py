@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from multikueue.api.jobs.job import AnyJob, job_type
 from multikueue.api.kind import Kind
@@ -18,9 +18,7 @@ GADGETS: Kind[Any] = Kind("example.com", "v1", "gadgets", "Gadget", True, job_ty
 class GadgetJob(BatchJob):
     """Its adapter."""
 
-    @property
-    def kind(self) -> Kind[Any]:
-        return GADGETS
+    kind: ClassVar[Kind[Any]] = GADGETS
 
 
 WITH_GADGETS = Adapters((BATCH_JOB, GadgetJob()))
