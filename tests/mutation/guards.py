@@ -76,6 +76,7 @@ GUARDS = (
         "__bool__ asked awaited ask answered looked look is_creating creating unfit is_passed_over pass_over"
         " forget clear",
     ),
+    _of(REMOVED, "store/caches/ended"),
     _of(FORGOTTEN, "store/store", "forget_worker forget _tidy _remember"),
     _of(DELETED, "controllers/workloads/retention"),
 )
