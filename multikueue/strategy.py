@@ -66,6 +66,10 @@ class Workload:
     `nominated_at` is when the newest of them was nominated, in whole seconds; it is known only while the answers ask to be
     revisited or give a reason. `told` is the reason of the present nomination; other words alone are no other question.
     `failed_on` says when an earlier attempt ended on which cluster.
+
+    `mates` says how many others of its group are on which cluster, or nominated there: unfinished workloads of its namespace
+    with the same label `multikueue.dev/group`. Only a strategy that says so is told, or one with a part that says so:
+    ``reads: ClassVar[tuple[str, ...]] = ("mates",)``. Other mates alone are no other question.
     """
 
     namespace: str
@@ -82,6 +86,7 @@ class Workload:
     nominated_at: datetime | None = None
     told: str = field(default="", compare=False)
     failed_on: Mapping[str, datetime] = field(default_factory=dict)
+    mates: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def waited_less_than(self, patience: timedelta, now: datetime) -> bool:
         """Whether the present nomination is younger than `patience`; False when nothing is nominated."""

@@ -38,6 +38,7 @@ from multikueue.api.kueue.workload import (
     FAILED_ON,
     FINISHED,
     FITS_NO_WORKER,
+    GROUP_LABEL,
     Finish,
     Workload,
     owner_of,
@@ -105,6 +106,12 @@ def _worker_names(workload: Workload) -> Iterable[str]:
     return () if workload.has(FINISHED) else workers_named_by(workload)
 
 
+def _group(workload: Workload) -> Iterable[ObjectKey]:
+    """The group that an unfinished workload is in, by namespace and name."""
+    name = workload.metadata.labels.get(GROUP_LABEL, "")
+    return (ObjectKey(workload.metadata.namespace, name),) if name and not workload.has(FINISHED) else ()
+
+
 def _named(workload: Workload) -> Iterable[ObjectKey | str]:
     """The LocalQueue and priority class that an unfinished workload names: one index, to decode the spec once."""
     if workload.has(FINISHED):
@@ -155,6 +162,7 @@ class State:
                 "named": _named,
                 "parked": _parked,
                 "worker": _worker_names,
+                "group": _group,
                 **slicing,
             },
             is_over=lambda workload: workload.has(FINISHED),

@@ -228,7 +228,7 @@ def _workloads() -> Iterator[StrategyWorkloadBuilder]:
     yield fresh.nominated("gone", "a")
     yield fresh.nominated("a", at=NOW + timedelta(minutes=1))  # a clock that went back
     yield StrategyWorkloadBuilder(replace(fresh.build(), nominated_clusters=("a",)))
-    yield fresh.failed_on("a").failed_on("gone")
+    yield fresh.failed_on("a").failed_on("gone").mates(a=2, gone=1)
     yield fresh.failed_on("a").failed_on("b").failed_on("c").nominated("c")
 
 

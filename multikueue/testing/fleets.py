@@ -55,6 +55,10 @@ class StrategyWorkloadBuilder:
         """Adds an earlier attempt that ended there at `at`."""
         return self._with(failed_on={**self.value.failed_on, cluster: at})
 
+    def mates(self, **there: int) -> Self:
+        """Sets how many others of its group are on which cluster."""
+        return self._with(mates=there)
+
     def build(self) -> StrategyWorkload:
         return self.value
 

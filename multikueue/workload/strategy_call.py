@@ -13,6 +13,7 @@ from multikueue.errors import StrategyError
 from multikueue.strategy import Explaining, Fleet, Nomination, Strategy, Verdict, Workload
 
 __all__ = [
+    "MATES",
     "PLACEMENTS",
     "ROOM",
     "WAITS",
@@ -29,6 +30,9 @@ PLACEMENTS = "placementdecisions"
 
 ROOM = "room"
 """The word in the `reads` of a strategy or a part that requests what workers have room for."""
+
+MATES = "mates"
+"""The word that requests where other workloads of its group are."""
 
 WAITS = "waits"
 """The word that requests how long jobs waited on workers."""

@@ -42,6 +42,9 @@ RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
 """The finalizer that keeps objects while they are in use: Workloads, ClusterQueues, ResourceFlavors and
 AdmissionChecks."""
 
+GROUP_LABEL = "multikueue.dev/group"
+"""On jobs and their Workloads: the name of a group, by which a strategy keeps them together or apart."""
+
 ATTEMPT_ANNOTATION = "multikueue.dev/attempt"
 """On each remote object: the attempt (reservation) it was made for. A copy of another attempt can never win."""
 

@@ -11,6 +11,7 @@ import msgspec
 
 from multikueue.api.jobs.job import JobKey
 from multikueue.api.kueue.compatibility import Compatibility
+from multikueue.api.kueue.workload import GROUP_LABEL
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import Strategies
@@ -128,7 +129,7 @@ class KeptRules:
             self.made_of = settings, engine.rules.should_check_gates, engine.rules.reasons
             self.rules = _rules(*self.made_of)
             self.job_rules = JobRules(
-                label_keys=settings.integrations.label_keys_to_copy,
+                label_keys=(GROUP_LABEL, *settings.integrations.label_keys_to_copy),
                 should_count_system_classes=settings.quota.system_priority_classes == "Count",
                 tell_suspended_after=settings.dispatch.tell_suspended_after,
             )

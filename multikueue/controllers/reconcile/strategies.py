@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
@@ -26,8 +27,9 @@ import msgspec
 from msgspec.structs import replace
 
 from multikueue import registry
+from multikueue import strategy as contract
 from multikueue.api.kueue.admission_checks import AdmissionCheck
-from multikueue.api.kueue.workload import FINISHED, Workload
+from multikueue.api.kueue.workload import FINISHED, GROUP_LABEL, Workload
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.values.foreign import excerpt
 from multikueue.errors import ConfigurationError, StrategyError
@@ -43,6 +45,7 @@ from multikueue.workload.handlers.nominating import give_back_after_of
 from multikueue.workload.nomination.choice import Choice, choice
 from multikueue.workload.nomination.request import nomination_request
 from multikueue.workload.strategy_call import (
+    MATES,
     PLACEMENTS,
     ROOM,
     WAITS,
@@ -68,6 +71,9 @@ LOADING = timedelta(minutes=1)
 """How long the import of a strategy may take. Some import large libraries."""
 
 _KNOWN = 256
+
+Question = tuple[contract.Workload, Fleet]
+"""The two arguments of `Strategy.nominate`, with all that the strategy reads."""
 
 
 @dataclass(slots=True, eq=False)
@@ -170,8 +176,8 @@ class Strategies:
             return Choice(strategy="", problem=excerpt(str(error)))
         if PLACEMENTS in by.reads:
             request = self._with_placement(request, case.local, by)
-        fleet, problem = self._told(request.fleet, case.local, by), ""
-        explain = partial(explain_strategy, by.strategy, request.workload, fleet)
+        (workload, fleet), problem = self._told(request, case.local, by), ""
+        explain = partial(explain_strategy, by.strategy, workload, fleet)
         try:
             if by.is_ours:
                 verdicts = explain()
@@ -180,7 +186,7 @@ class Strategies:
                     verdicts = await anyio.to_thread.run_sync(explain, abandon_on_cancel=True)
         except (StrategyError, TimeoutError) as error:
             verdicts, problem = (), excerpt(str(error) or f"strategy {by.name} gave no answer in time")
-        made = choice(by.name, request.workload, fleet, verdicts, registry.part_name)
+        made = choice(by.name, workload, fleet, verdicts, registry.part_name)
         return replace(made, problem=problem)
 
     # The choice.
@@ -282,23 +288,36 @@ class Strategies:
         last = case.nomination_result
         if last is not None and last.is_valid_for(request, by):
             return case
-        fleet = self._told(request.fleet, case.local, by)
+        workload, fleet = self._told(request, case.local, by)
         if not by.is_ours:
-            self._call_in_thread(case, request, fleet, by)
+            self._call_in_thread(case, request, deepcopy((workload, fleet)), by)
             return case
         self._running.pop(case.key, None)
         outcome: Nomination | Exception
         try:
-            outcome = call_strategy(by.strategy, request.workload, fleet)
+            outcome = call_strategy(by.strategy, workload, fleet)
         except StrategyError as error:
             outcome = error
         return self._record(case, self._result_of(request, by, outcome, last))
 
-    def _told(self, fleet: Fleet, local: Workload, by: LoadedStrategy) -> Fleet:
-        """The fleet with what the strategy reads of its workers. No part of a request: other values make no result stale."""
+    def _told(self, request: NominationRequest, local: Workload, by: LoadedStrategy) -> Question:
+        """The request with what the strategy reads beside it. That is no part of it: other values make no result stale."""
+        workload, fleet = request.workload, request.fleet
+        if MATES in by.reads:
+            workload = dataclasses.replace(workload, mates=self._mates(local))
         if ROOM in by.reads:
             fleet = self.store.rooms.shown(fleet, local, self.settings.capacity_follow.flavors)
-        return self.store.waits.shown(fleet, local) if WAITS in by.reads else fleet
+        return workload, self.store.waits.shown(fleet, local) if WAITS in by.reads else fleet
+
+    def _mates(self, local: Workload) -> dict[str, int]:
+        """Where the others of its group are; of those without a worker, where they were nominated last, written or not."""
+        group, found = ObjectKey(local.metadata.namespace, local.metadata.labels.get(GROUP_LABEL, "")), Counter[str]()
+        for other in self.store.workloads.by("group", group) if group.name else ():
+            status, (_, last) = other.status, self._results.get(other.key, ("", None))
+            named = last.nomination.clusters if last and last.nomination else status.nominated_cluster_names
+            if other.key != local.key:
+                found.update((status.cluster_name,) if status.cluster_name else named)
+        return dict(found)
 
     def _with_last_result(self, case: Case) -> Case:
         """The case with the last result of its strategy in this attempt."""
@@ -325,13 +344,12 @@ class Strategies:
         if self.store.rooms.is_needed:
             self.store.rooms.release(key)
 
-    def _call_in_thread(self, case: Case, request: NominationRequest, fleet: Fleet, by: LoadedStrategy) -> None:
+    def _call_in_thread(self, case: Case, request: NominationRequest, asked: Question, by: LoadedStrategy) -> None:
         """Calls a third-party strategy in a thread, one call at a time per workload. It gets copies, which it may change.
         A result that comes after another strategy was chosen is dropped."""
         key = case.key
         if self._running.get(key) is by:
             return
-        workload, fleet = deepcopy((request.workload, fleet))
 
         def on_done(outcome: Nomination | Exception) -> None:
             if self._running.get(key) is not by:
@@ -343,7 +361,7 @@ class Strategies:
 
         self._running[key] = by
         pool = self._pools.setdefault(by.name, DeadlinePool(self.settings.timings.strategy_timeout))
-        pool.run(lambda: call_strategy(by.strategy, workload, fleet), on_done)
+        pool.run(lambda: call_strategy(by.strategy, *asked), on_done)
 
     def _result_of(
         self,
