@@ -23,7 +23,7 @@ MATES = strategy_workload().mates(a1=2, b1=1)
 @pytest.mark.parametrize("part", [OnlyTogether(), OnlyApart(), Together(), Spread()])
 def test_it_keeps_the_contract(part: Filter | Scorer) -> None:
     check_strategy(part)
-    assert type(part).reads == ("mates",)  # type: ignore[attr-defined]
+    assert getattr(type(part), "reads", ()) == ("mates",)
 
 
 @pytest.mark.parametrize(
