@@ -9,7 +9,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import anyio
 
@@ -62,7 +61,8 @@ class Reload:
     def _take(self, change: SettingsChange) -> None:
         if change.applied:
             logs.set_level(self.in_force.settings.log.level)
-            log.info("settings.changed", **_values(change.applied, self.in_force))
+            settings = self.in_force.settings
+            log.info("settings.changed", **{leaf.name: written(leaf.of(settings)) for leaf in change.applied})
         if change.waiting and change.waiting != self._waiting:
             log.warning("settings.need_restart", settings=[leaf.name for leaf in change.waiting])
         self._waiting = change.waiting
@@ -74,7 +74,3 @@ def log_ignored(ignored: Iterable[Ignored], *, told: Iterable[Ignored] = ()) -> 
     for each in ignored:
         if each not in known:
             log.warning("settings.ignored", field=each.field, value=each.value, why=each.why)
-
-
-def _values(leaves: Iterable[Leaf], in_force: InForce) -> dict[str, Any]:
-    return {leaf.name: written(leaf.of(in_force.settings)) for leaf in leaves}

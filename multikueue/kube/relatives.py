@@ -48,7 +48,8 @@ class Relatives:
     async def has(self, meta: ObjectMeta, *, far: int = 0) -> bool:
         """Whether the object belongs to the workload."""
         owner = controller_of(meta)
-        if not self._is_marked(meta) and not (owner and far < _FARTHEST and await self._is_ours(owner, far)):
+        is_marked = self._key.name in (meta.annotations.get(WORKLOAD_ANNOTATION), prebuilt_workload(meta))
+        if not is_marked and not (owner and far < _FARTHEST and await self._is_ours(owner, far)):
             return False
         self.uids |= {meta.uid} | ({owner.uid} if owner else set())
         return True
@@ -64,9 +65,6 @@ class Relatives:
         if self.is_about_relative(about) or about.kind != PODS.kind:
             return self.is_about_relative(about)
         return await self._is_ours(OwnerReference(api_version="v1", kind="Pod", name=about.name, uid=about.uid), 0)
-
-    def _is_marked(self, meta: ObjectMeta) -> bool:
-        return self._key.name in (meta.annotations.get(WORKLOAD_ANNOTATION), prebuilt_workload(meta))
 
     async def _is_ours(self, ref: OwnerReference, far: int) -> bool:
         named = ref.kind, ref.name, ref.uid  # who names another object by this UID says nothing about this one

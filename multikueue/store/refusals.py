@@ -116,7 +116,8 @@ class Bounds:
     def learn(self, kind: str, words: str) -> bool:
         """Takes in why the API server refused a status of that kind. Returns whether it said a bound that is news."""
         known = self._most.setdefault(kind, {})
-        found = {_path(where): int(most) for where, most in _TOO_LONG.findall(words)}
+        said = _TOO_LONG.findall(words)
+        found = {tuple(_INDEX.sub(".[]", where).split(".")): int(most) for where, most in said}
         news = {path: most for path, most in found.items() if most < known.get(path, most + 1)}
         known |= news
         return bool(news)
@@ -130,10 +131,6 @@ class Bounds:
                 lacking.append(f"{'.'.join(path).replace('.[]', '[]')}: only the first {most}")
                 status = cast("T", shorter)
         return status, tuple(lacking)
-
-
-def _path(where: str) -> tuple[str, ...]:
-    return tuple(_INDEX.sub(".[]", where).split("."))
 
 
 def _cut(value: object, path: Sequence[str], most: int) -> object:

@@ -109,7 +109,9 @@ class Views(msgspec.Struct, frozen=True):
             takes_over=takes_over,
             has_ceiling_news=key in store.ceilings.news,
             class_value=facts.class_value(workload) if facts is not None and workload is not None else None,
-            waits_for_its_job=workload is not None and self._waits_for_its_job(workload),
+            waits_for_its_job=workload is not None
+            and workload.metadata.deletion_timestamp is not None
+            and store.job_to_stop(workload) is not None,
             misread=self._misread(workload, job, rules) if facts is not None and workload is not None else (),
         )
 
@@ -134,9 +136,6 @@ class Views(msgspec.Struct, frozen=True):
     def _misread(self, local: Workload, job: AnyJob | None, rules: DecisionRules) -> tuple[str, ...]:
         own = non_preemptible_problem(local) if rules.may_be_non_preemptible else ""
         return tuple(filter(None, (own, copy_retention_problem(local, job, rules))))
-
-    def _waits_for_its_job(self, local: Workload) -> bool:
-        return local.metadata.deletion_timestamp is not None and self.store.job_to_stop(local) is not None
 
     def widened(self, case: Case, clusters: Iterable[str]) -> Case:
         """The case with these clusters of its fleet added."""

@@ -40,14 +40,18 @@ def configure(log: Log, *, stream: BinaryIO | None = None) -> None:
     structlog.configure(
         processors=[
             *_COMMON,
-            *(_json() if as_json else _console(has_colors=terminal and not os.environ.get("NO_COLOR"))),
+            *(
+                (structlog.processors.format_exc_info, _to_json)
+                if as_json
+                else _console(has_colors=terminal and not os.environ.get("NO_COLOR"))
+            ),
         ],
         wrapper_class=_Logger,
         context_class=dict,
         logger_factory=structlog.BytesLoggerFactory(out),
         cache_logger_on_first_use=True,
     )
-    _route_libraries()
+    logging.basicConfig(handlers=[_Libraries()], level=logging.WARNING, force=True)
 
 
 class _Logger(structlog.make_filtering_bound_logger(logging.DEBUG)):  # type: ignore[misc]  # a class made on the spot
@@ -61,12 +65,8 @@ def set_level(level: str) -> None:
             setattr(_Logger, name, method)
 
 
-def _encode(value: Any) -> bytes:
-    return msgspec.json.encode(value, enc_hook=str)
-
-
 def _to_json(_logger: WrappedLogger, _method: str, event: EventDict) -> bytes:
-    return _encode(event)
+    return msgspec.json.encode(event, enc_hook=str)
 
 
 def _to_bytes(_logger: WrappedLogger, _method: str, event: Any) -> bytes:
@@ -78,10 +78,6 @@ _COMMON: tuple[Processor, ...] = (
     structlog.processors.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 )
-
-
-def _json() -> tuple[Processor, ...]:
-    return (structlog.processors.format_exc_info, _to_json)
 
 
 def _console(*, has_colors: bool) -> tuple[Processor, ...]:
@@ -103,7 +99,3 @@ class _Libraries(logging.Handler):
             message=message,
             exc_info=record.exc_info,
         )
-
-
-def _route_libraries() -> None:
-    logging.basicConfig(handlers=[_Libraries()], level=logging.WARNING, force=True)

@@ -202,7 +202,8 @@ def nominate(case: Case, ask_strategy: AskStrategy = unasked) -> Outcome:
     phase = phase_of(case)
     if phase is Phase.NOMINATING:
         case = ask_strategy(case)
-    if phase is not Phase.NOMINATING or case.local.status.cluster_name or _should_give_back(case):
+    gives_back = case.nomination is not None and case.nomination.give_back
+    if phase is not Phase.NOMINATING or case.local.status.cluster_name or gives_back:
         return replace(unchanged(case), phase=phase)
     outcome = nominating(replace(case, give_back_after=None))
     wanted = outcome.status or case.local.status
@@ -212,10 +213,6 @@ def nominate(case: Case, ask_strategy: AskStrategy = unasked) -> Outcome:
         conditions=_with_nominated(case.local.status.conditions, wanted.conditions),
     )
     return replace(outcome, case=case, phase=phase, status=status, desired=())
-
-
-def _should_give_back(case: Case) -> bool:
-    return case.nomination is not None and case.nomination.give_back
 
 
 def _with_nominated(conditions: tuple[Condition, ...], wanted: tuple[Condition, ...]) -> tuple[Condition, ...]:

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from multikueue.api.kueue.workload import EVICTED, FITS_NO_WORKER, QUOTA_RESERVED, Workload, workload_spec
 from multikueue.api.values.foreign import answer_or, excerpt
-from multikueue.dispatch.remote import Reach, Remote
+from multikueue.dispatch.remote import Reach
 from multikueue.workload.case import Case
 
 __all__ = [
@@ -126,11 +126,14 @@ def can_fit_nowhere(case: Case) -> bool:
 
 def unconfirmed(case: Case) -> Iterator[str]:
     """The workers whose Kueue says that it does not fit, and whose queues are not known enough to rely on that."""
-    return (remote.cluster for remote in case.remotes if not remote.never and _is_doubtful(case, remote))
-
-
-def _is_doubtful(case: Case, remote: Remote) -> bool:
-    return remote.is_reachable and is_suspected(remote.workload) and case.is_current(remote.workload)
+    for remote in case.remotes:
+        if (
+            remote.is_reachable
+            and not remote.never
+            and is_suspected(remote.workload)
+            and case.is_current(remote.workload)
+        ):
+            yield remote.cluster
 
 
 # The recorded message.

@@ -117,21 +117,15 @@ class InFlight:
         oldest.scope.cancel()
 
 
-def _in_flight() -> InFlight:
-    return InFlight(of_all=AT_ONCE, of_one=AT_ONCE_OF_ONE, there=AT_ONCE_THERE)
-
-
-def _logs() -> InFlight:
-    return InFlight(of_all=LOGS, of_one=LOGS_OF_ONE, there=LOGS_THERE)
-
-
 class Reads(msgspec.Struct, frozen=True, kw_only=True):
     """Reads on workers for users. `clients`: of the connected workers; `workers`: the store's view of all workers."""
 
     clients: Mapping[str, WatchingClient]
     workers: Mapping[str, WorkerView]
-    in_flight: InFlight = msgspec.field(default_factory=_in_flight)
-    logs: InFlight = msgspec.field(default_factory=_logs)
+    in_flight: InFlight = msgspec.field(
+        default_factory=lambda: InFlight(of_all=AT_ONCE, of_one=AT_ONCE_OF_ONE, there=AT_ONCE_THERE)
+    )
+    logs: InFlight = msgspec.field(default_factory=lambda: InFlight(of_all=LOGS, of_one=LOGS_OF_ONE, there=LOGS_THERE))
 
     async def look(self, request: Look, workload: Workload) -> Mapping[str, Any]:
         """The pods or events; none if the workload is on no worker, or its copy there is gone. Raises Refused."""

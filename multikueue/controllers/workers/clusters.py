@@ -147,7 +147,8 @@ class Clusters:
         if running is not None and stays and self._may_be_used(name):
             return running
         access = await self._kubeconfigs.access(cluster, kubeconfig)
-        self._taken(name)
+        takes_any = self.context.settings.dispatch.insecure_kubeconfigs
+        (self._insecure.add if takes_any else self._insecure.discard)(name)
         running = self._connections.get(name)
         if running is not None and running.can_take_offers and running.namespaces == namespaces:
             running.offer(access)
@@ -173,9 +174,6 @@ class Clusters:
     def _may_be_used(self, name: str) -> bool:
         """Whether its kubeconfig was checked by rules as strict as the present ones."""
         return self.context.settings.dispatch.insecure_kubeconfigs or name not in self._insecure
-
-    def _taken(self, name: str) -> None:
-        (self._insecure.add if self.context.settings.dispatch.insecure_kubeconfigs else self._insecure.discard)(name)
 
     def _start(self, name: str, access: Access, namespaces: tuple[str, ...]) -> Connection:
         worker, contact, before = self.context.store.worker(name), self._contacts[name], self._before.pop(name, None)

@@ -75,12 +75,10 @@ class Workloads(msgspec.Struct, frozen=True):
         self._plan(case, outcome)
         self._note_end(case)
         self._read_queues(case, outcome)
-        if written is not before.workload and is_due_again(self._scheduled_anew(case), outcome):
+        has_written = written is not before.workload and case.rules.has_life
+        if has_written and is_due_again(context.views.scheduled_anew(case), outcome):
             return AGAIN
         return Result(again_after=outcome.again_after)
-
-    def _scheduled_anew(self, case: Case) -> Case:
-        return self.context.views.scheduled_anew(case) if case.rules.has_life else case
 
     def _set_aside(self, case: Case) -> None:
         """A workload that cannot be read keeps its quota; without quota it leaves the queue to others."""

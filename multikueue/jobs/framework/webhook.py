@@ -225,7 +225,9 @@ def default_job(job: Submitted | bytes, *, is_multikueue_queue: bool) -> list[Pa
 
 def refusal(job: Submitted, old: Submitted | None = None) -> str | None:
     """Why the job, new or changed from `old`, is refused; None if it is allowed. All reasons at once, joined by `;`."""
-    problems = [*_problems(job), *(_change_problems(job, old) if old is not None else ())]
+    problems = [*_problems(job)]
+    if old is not None:
+        problems += _label_change_problems(job, old) + _partial_problems(job, old)
     return "; ".join(problems) or None
 
 
@@ -281,10 +283,6 @@ def _completion_problems(job: Submitted) -> list[str]:
     if _or_one(spec.completions) != _or_one(spec.parallelism):
         found.append(f"spec.completions: expected to equal parallelism where {COMPLETIONS_ANNOTATION} is true")
     return found
-
-
-def _change_problems(job: Submitted, old: Submitted) -> list[str]:
-    return _label_change_problems(job, old) + _partial_problems(job, old)
 
 
 def _label_change_problems(job: Marked, old: Marked) -> list[str]:

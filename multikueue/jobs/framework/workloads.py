@@ -184,11 +184,8 @@ def group_workload_body(
 
 def travelling(meta: ObjectMeta) -> dict[str, str]:
     """The annotations of a job that are copied to its Workload."""
-    return {name: text for name, text in meta.annotations.items() if _is_carried_over(name)}
-
-
-def _is_carried_over(annotation: str) -> bool:
-    return annotation in _TRAVELLING or annotation.startswith(_PROVISIONING_PREFIX)
+    found = meta.annotations.items()
+    return {name: text for name, text in found if name in _TRAVELLING or name.startswith(_PROVISIONING_PREFIX)}
 
 
 def workload_spec_body(job: Object, *, pod_sets: list[dict[str, Any]], priority: Priority) -> dict[str, Any]:

@@ -165,7 +165,9 @@ class ConsumedResources:
         record = self._records.get(queue)
         if record is None:
             return None
-        return AdmissionFairSharingStatus(_rendered(record.consumed), record.at.replace(microsecond=0))
+        amounts = sorted(record.consumed.items())
+        consumed: dict[str, str | int | float] = {name: quantity.billionths(amount) for name, amount in amounts}
+        return AdmissionFairSharingStatus(consumed, record.at.replace(microsecond=0))
 
     def _decayed(self, record: _Record, used: Amounts, now: datetime) -> Billionths:
         return self._decay.decayed(record.consumed, _by_resource(used), now - record.at)
@@ -203,7 +205,3 @@ def _total(demand: Demand) -> Billionths:
 def _parsed(resources: Mapping[str, str | int | float]) -> Billionths:
     """From a status that anybody may have written: less than nothing is nothing."""
     return {name: max(0, quantity.parse(text)) for name, text in resources.items()}
-
-
-def _rendered(amounts: Billionths) -> dict[str, str | int | float]:
-    return {name: quantity.billionths(amount) for name, amount in sorted(amounts.items())}

@@ -6,7 +6,7 @@ other flavors. The cycle changes usage for its own arithmetic and rolls it back;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -32,7 +32,7 @@ from multikueue.quota.scheduler.fair_sharing_iterator import tournament
 from multikueue.quota.scheduler.flavors import Assignment, assign
 from multikueue.quota.scheduler.partial import largest, reduced, reduction
 from multikueue.quota.scheduler.slices import bound, difference, sparing
-from multikueue.quota.workload.ordering import EntryRank, Rank, entry_rank
+from multikueue.quota.workload.ordering import Rank, entry_rank
 from multikueue.quota.workload.outcome import LOST, OVERLAPPING, Eviction
 
 
@@ -126,16 +126,14 @@ def run(heads: Iterable[Head], preemption: PreemptionRules = NO_PREEMPTION) -> l
             entries.append(_nominate(head, preemption))
     round_ = _Round(preemption.allowance)
     fair = preemption.fair is not None
-    in_order: Iterator[_Entry] = (
-        tournament(entries, preemption.compatibility) if fair else iter(sorted(entries, key=_entry_rank))
+    in_order: Iterable[_Entry] = (
+        tournament(entries, preemption.compatibility)
+        if fair
+        else sorted(entries, key=lambda e: entry_rank(borrowing=e.borrowing, rank=e.rank, queue=e.head.queue.name))
     )
     decisions += [round_.process(entry) for entry in in_order]
     round_.log.roll_back()
     return decisions
-
-
-def _entry_rank(entry: _Entry) -> EntryRank:
-    return entry_rank(borrowing=entry.borrowing, rank=entry.rank, queue=entry.head.queue.name)
 
 
 def _nominate(head: Head, preemption: PreemptionRules) -> _Entry:

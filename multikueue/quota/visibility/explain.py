@@ -288,12 +288,10 @@ class _Inquiry:
         yield self.node
         yield from (node for node in _leaves(root) if node is not self.node)
 
-    def _reservations(self) -> Iterator[_User]:
-        return ((reservation, node) for node in self._queues() for reservation in self.view.reservations_in(node.name))
-
     def _first(self, most: int) -> list[_User]:
         """The first reservations, `most` of them; notes whether there are others."""
-        found = list(islice(self._reservations(), most + 1))
+        every = ((each, node) for node in self._queues() for each in self.view.reservations_in(node.name))
+        found = list(islice(every, most + 1))
         self.is_partial = self.is_partial or len(found) > most
         return found[:most]
 

@@ -173,7 +173,8 @@ class ClusterIdentity:
                 f'it leads to the cluster that "{first}" stands for: nothing is done through a second name; {way_out}'
                 + (f". By its UID, which is not proven: {unproven}" if unproven else "")
             )
-        if self.before not in ("", uid) and self._may_be_in_use(self.worker) and not self._is_lost():
+        is_lost = self.worker.is_lost(self.context.now(), self.context.lost_after)
+        if self.before not in ("", uid) and not is_lost and self._may_be_in_use(self.worker):
             raise OtherCluster(
                 f"it leads to another cluster: that has the UID {uid}, and the one before {self.before}; it is used once"
                 " nothing of ours is left on the one before, or that one is lost"
@@ -183,9 +184,6 @@ class ClusterIdentity:
     def _may_be_in_use(self, worker: WorkerView) -> bool:
         """Whether anything of ours is, or may be, on the cluster that the worker's name stood for."""
         return worker.is_in_use or (not worker.link.is_known and self.context.store.may_be_on(worker.name))
-
-    def _is_lost(self) -> bool:
-        return self.worker.is_lost(self.context.now(), self.context.lost_after)
 
     def _is_over(self, refusal: str) -> bool:
         return self.context.now() >= self._refused.get(refusal, EVER) + PATIENCE
