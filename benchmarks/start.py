@@ -87,6 +87,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "webhook remove": _ONE,
     "strategies list": (),
     "strategies show incremental": (),
+    "strategies explain w": _ONE,
 }
 """Commands, and the options that keep them from reaching a cluster."""
 

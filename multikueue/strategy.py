@@ -44,12 +44,12 @@ __all__ = [
     "FlavorRoom",
     "Fleet",
     "Nomination",
+    "Opinion",
     "Placement",
     "Room",
     "Score",
     "Scorer",
     "Strategy",
-    "Verdict",
     "Waits",
     "Weighted",
     "Worker",
@@ -289,7 +289,7 @@ class Weighted:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Opinion:
     """What a strategy made of parts thinks of one worker, for people who ask why.
 
     `refused` is why a filter refuses the worker, `by` that filter. If none does, `scores` are those of the scorers, and `total`
@@ -307,6 +307,6 @@ class Verdict:
 class Explaining(Protocol):
     """A strategy that can say what it thinks of each worker. No strategy has to: without it, people see whom it nominated."""
 
-    def explain(self, workload: Workload, fleet: Fleet) -> tuple[Verdict, ...]:
+    def explain(self, workload: Workload, fleet: Fleet) -> tuple[Opinion, ...]:
         """For each worker of the fleet, usable or not. As pure as `nominate`."""
         ...

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import ClassVar, Literal
 
-from multikueue.strategy import Filter, Fleet, Nomination, Verdict, Weighted, Worker, Workload
+from multikueue.strategy import Filter, Fleet, Nomination, Opinion, Weighted, Worker, Workload
 from strategies.room import holds_now
 
 _MIDDLE = 0.5
@@ -98,18 +98,18 @@ class Composed:
         told = [self._with_reasons(name, totals, workload, fleet) for name in clusters[:_TOLD]]
         return Nomination(clusters, left, _told(workload, clusters, ", ".join(told), refused))
 
-    def explain(self, workload: Workload, fleet: Fleet) -> tuple[Verdict, ...]:
+    def explain(self, workload: Workload, fleet: Fleet) -> tuple[Opinion, ...]:
         """What each filter and scorer says of each worker."""
         totals = self._totals(workload, list(fleet.workers), fleet)
-        return tuple(self._verdict(workload, worker, fleet, totals[worker.name]) for worker in fleet.workers)
+        return tuple(self._opinion(workload, worker, fleet, totals[worker.name]) for worker in fleet.workers)
 
-    def _verdict(self, workload: Workload, worker: Worker, fleet: Fleet, total: float) -> Verdict:
+    def _opinion(self, workload: Workload, worker: Worker, fleet: Fleet, total: float) -> Opinion:
         for each in self.filters:
             why = each.refuses(workload, worker)
             if why:
-                return Verdict(worker.name, refused=why, by=each)
+                return Opinion(worker.name, refused=why, by=each)
         scores = tuple((part, part.scorer.score(workload, worker, fleet)) for part in self.scorers)
-        return Verdict(worker.name, scores=scores, total=total)
+        return Opinion(worker.name, scores=scores, total=total)
 
     def _refusal(self, workload: Workload, worker: Worker) -> str:
         for each in self.filters:

@@ -1,4 +1,4 @@
-"""A fleet on virtual time: a strategy nominates, workers admit in the order of priority and time, the first wins, losers go.
+"""A fleet on virtual time, one file: a strategy nominates, workers admit by priority and time, the first wins, losers go.
 
 The manager's ClusterQueue has as much quota as all clusters together. A copy takes a second to reach its worker, a win a second
 to be seen, a removal another one: so more than one worker may admit a job, and what the losers hold meanwhile is counted. A

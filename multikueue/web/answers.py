@@ -12,7 +12,7 @@ from multikueue.answers.answer import JobAnswer
 from multikueue.api.kueue.workload import Workload
 from multikueue.quota.visibility.explain import Explanation
 from multikueue.web.visibility import EXPLANATIONS, EXPLANATIONS_VERSION, Explain
-from multikueue.workload.nomination.choice import Choice
+from multikueue.workload.nomination.choice import ExplainedChoice
 from multikueue.workload.nomination.prospects import Prospect
 
 __all__ = ["ELSEWHERE", "answers", "explanation", "own_names"]
@@ -25,7 +25,7 @@ def explanation(
     found: Explanation | None,
     workers: Sequence[Prospect],
     answer: JobAnswer,
-    choice: Choice | None = None,
+    choice: ExplainedChoice | None = None,
 ) -> dict[str, Any]:
     """The WorkloadExplanation: why it does not run, the missing quota (absent if it waits for none), the prospects on each
     worker, and what its strategy thinks of each, while it has none. `found` has the names that may be told (`own_names`)."""

@@ -10,7 +10,7 @@ import msgspec
 
 from multikueue.api.values.foreign import LONGEST_EXCERPT, excerpt
 from multikueue.errors import StrategyError
-from multikueue.strategy import Explaining, Fleet, Nomination, Strategy, Verdict, Workload
+from multikueue.strategy import Explaining, Fleet, Nomination, Opinion, Strategy, Workload
 
 __all__ = [
     "MATES",
@@ -120,7 +120,7 @@ def call_strategy(strategy: Strategy, workload: Workload, fleet: Fleet) -> Nomin
     return nomination
 
 
-def explain_strategy(strategy: Strategy, workload: Workload, fleet: Fleet) -> tuple[Verdict, ...]:
+def explain_strategy(strategy: Strategy, workload: Workload, fleet: Fleet) -> tuple[Opinion, ...]:
     """What the strategy thinks of each worker; nothing if it cannot tell. Raises StrategyError if it raised."""
     if not isinstance(strategy, Explaining):
         return ()

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from multikueue.errors import StrategyError
-from multikueue.strategy import Fleet, Nomination, Verdict, Worker, Workload
+from multikueue.strategy import Fleet, Nomination, Opinion, Worker, Workload
 from multikueue.testing import NOW, fleet, strategy_workload
 from multikueue.workload.strategy_call import (
     LoadedStrategy,
@@ -100,7 +100,7 @@ def test_an_unsound_answer_is_an_error_that_says_what_is_wrong(answer: object, m
 
 def test_a_strategy_that_explains_itself_is_asked_and_an_error_of_it_is_told() -> None:
     workload, fleet_ = strategy_workload().build(), fleet("w1").build()
-    assert explain_strategy(Composed(), workload, fleet_) == (Verdict("w1", total=1.0),)
+    assert explain_strategy(Composed(), workload, fleet_) == (Opinion("w1", total=1.0),)
     assert explain_strategy(AllAtOnce(), workload, fleet_) == ()
     with pytest.raises(StrategyError, match="strategy Composed raised KeyError"):
         explain_strategy(Composed(filters=(Broken(),)), workload, fleet_)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from multikueue.quota.visibility.differences import PodPolicies
     from multikueue.quota.visibility.explain import Explanation
     from multikueue.settings import Settings
-    from multikueue.workload.nomination.choice import Choice
+    from multikueue.workload.nomination.choice import ExplainedChoice
     from multikueue.workload.nomination.prospects import Prospect
 
 __all__ = [
@@ -47,7 +47,7 @@ class ManagerExplanation:
     quota: Explanation | None = None
     workers: tuple[Prospect, ...] = ()
     answer: JobAnswer | None = None
-    choice: Choice | None = None
+    choice: ExplainedChoice | None = None
 
 
 async def fetch_explanation(client: ClusterClient, key: ObjectKey) -> ManagerExplanation:
@@ -58,7 +58,7 @@ async def fetch_explanation(client: ClusterClient, key: ObjectKey) -> ManagerExp
     from multikueue.answers.answer import JobAnswer
     from multikueue.errors import ApiError
     from multikueue.quota.visibility.explain import Explanation
-    from multikueue.workload.nomination.choice import Choice
+    from multikueue.workload.nomination.choice import ExplainedChoice
     from multikueue.workload.nomination.prospects import Prospect
 
     path = f"/apis/visibility.multikueue.dev/v1alpha1/namespaces/{key.namespace}/workloads/{key.name}/explanation"
@@ -68,7 +68,7 @@ async def fetch_explanation(client: ClusterClient, key: ObjectKey) -> ManagerExp
         quota = msgspec.convert(told.get("quota"), Explanation | None)
         workers = msgspec.convert(told.get("workers", ()), tuple[Prospect, ...])
         answered = msgspec.convert(told.get("answer"), JobAnswer | None)
-        return ManagerExplanation(quota, workers, answered, msgspec.convert(told.get("choice"), Choice | None))
+        return ManagerExplanation(quota, workers, answered, msgspec.convert(told.get("choice"), ExplainedChoice | None))
     except msgspec.DecodeError as error:
         raise ApiError(502, "BadGateway", f"an explanation of another form: {error}") from None
 

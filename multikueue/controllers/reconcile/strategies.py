@@ -42,7 +42,7 @@ from multikueue.strategy import Fleet, Nomination
 from multikueue.telemetry import get_logger
 from multikueue.workload.case import Case
 from multikueue.workload.handlers.nominating import give_back_after_of
-from multikueue.workload.nomination.choice import Choice, choice
+from multikueue.workload.nomination.choice import ExplainedChoice, choice
 from multikueue.workload.nomination.request import nomination_request
 from multikueue.workload.strategy_call import (
     MATES,
@@ -165,7 +165,7 @@ class Strategies:
                     return True
         return False
 
-    async def choice(self, case: Case) -> Choice | None:
+    async def choice(self, case: Case) -> ExplainedChoice | None:
         """What the strategy of a workload that waits for a worker thinks of each; None for any other workload."""
         if case.workload is None or not case.attempt or case.has_won or case.workload.has(FINISHED):
             return None
@@ -173,20 +173,20 @@ class Strategies:
         try:
             by = await _known(lambda: self._choose(case.local, self.store.checks.get(ObjectKey("", case.check))))
         except ConfigurationError as error:
-            return Choice(strategy="", problem=excerpt(str(error)))
+            return ExplainedChoice(strategy="", problem=excerpt(str(error)))
         if PLACEMENTS in by.reads:
             request = self._with_placement(request, case.local, by)
         (workload, fleet), problem = self._told(request, case.local, by), ""
         explain = partial(explain_strategy, by.strategy, workload, fleet)
         try:
             if by.is_ours:
-                verdicts = explain()
+                opinions = explain()
             else:
                 with anyio.fail_after(self.settings.timings.strategy_timeout.total_seconds()):
-                    verdicts = await anyio.to_thread.run_sync(explain, abandon_on_cancel=True)
+                    opinions = await anyio.to_thread.run_sync(explain, abandon_on_cancel=True)
         except (StrategyError, TimeoutError) as error:
-            verdicts, problem = (), excerpt(str(error) or f"strategy {by.name} gave no answer in time")
-        made = choice(by.name, workload, fleet, verdicts, registry.part_name)
+            opinions, problem = (), excerpt(str(error) or f"strategy {by.name} gave no answer in time")
+        made = choice(by.name, workload, fleet, opinions, registry.part_name)
         return replace(made, problem=problem)
 
     # The choice.

@@ -1,4 +1,4 @@
-"""Keeps the visibility API in place, and answers it: the API server authorizes, the quota engine or a worker has the answer.
+"""The visibility API, one file: kept in place, and answered. The API server authorizes; the quota engine or a worker answers.
 
 A request comes through the aggregation layer: it must carry the front proxy's certificate (`web.front_proxy`), and
 SubjectAccessReviews must allow it to its user. Only then the engine, or a worker (`remote_reads`), is read.
@@ -56,7 +56,7 @@ from multikueue.web.visibility import (
     status,
 )
 from multikueue.workload.case import Case
-from multikueue.workload.nomination.choice import Choice
+from multikueue.workload.nomination.choice import ExplainedChoice
 
 log = get_logger()
 
@@ -227,7 +227,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     server: Server
     store: Store
     case: Callable[[ObjectKey], Case]
-    choice: Callable[[Case], Awaitable[Choice | None]]
+    choice: Callable[[Case], Awaitable[ExplainedChoice | None]]
     now: Callable[[], datetime]
     ready: Callable[[], str | None]
     namespace: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from multikueue.api.meta import Value
-from multikueue.strategy import Filter, Fleet, Scorer, Verdict, Workload
+from multikueue.strategy import Filter, Fleet, Opinion, Scorer, Workload
 
-__all__ = ["Choice", "PartScore", "WorkerChoice", "choice"]
+__all__ = ["ExplainedChoice", "PartScore", "WorkerChoice", "choice"]
 
 
 class PartScore(Value, frozen=True):
@@ -41,7 +41,7 @@ class WorkerChoice(Value, frozen=True):
         return ", ".join(f"{each.scorer} {_shown(each.value)}: {each.reason}" for each in self.scores)
 
 
-class Choice(Value, frozen=True):
+class ExplainedChoice(Value, frozen=True):
     """`reason` is the strategy's own, of the present nomination; `problem`, why the strategy cannot be asked."""
 
     strategy: str
@@ -54,21 +54,21 @@ def choice(
     strategy: str,
     workload: Workload,
     fleet: Fleet,
-    verdicts: tuple[Verdict, ...],
+    opinions: tuple[Opinion, ...],
     name_of: Callable[[Filter | Scorer], str],
-) -> Choice:
+) -> ExplainedChoice:
     """Workers in the order of their totals, those that cannot have a copy last. `name_of` gives the name of a part."""
-    found = {each.worker: each for each in verdicts}
+    found = {each.worker: each for each in opinions}
     workers = list(_workers(workload, fleet, found, name_of))
     workers.sort(key=lambda each: (bool(each.refused), not each.usable, -(each.total or 0.0)))
-    return Choice(strategy=strategy, workers=tuple(workers), reason=workload.told)
+    return ExplainedChoice(strategy=strategy, workers=tuple(workers), reason=workload.told)
 
 
 def _workers(
-    workload: Workload, fleet: Fleet, verdicts: dict[str, Verdict], name_of: Callable[[Filter | Scorer], str]
+    workload: Workload, fleet: Fleet, opinions: dict[str, Opinion], name_of: Callable[[Filter | Scorer], str]
 ) -> Iterator[WorkerChoice]:
     for worker in fleet.workers:
-        said = verdicts.get(worker.name, Verdict(worker.name))
+        said = opinions.get(worker.name, Opinion(worker.name))
         yield WorkerChoice(
             worker=worker.name,
             nominated=worker.name in workload.nominated_clusters,

@@ -8,7 +8,7 @@ import pytest
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
-from multikueue.workload.nomination.choice import Choice
+from multikueue.workload.nomination.choice import ExplainedChoice
 from tests.controllers.table import CHECK, Table, table
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ async def waiting(strategy: dict[str, Any]) -> Table:
     return made
 
 
-async def told(made: Table) -> Choice | None:
+async def told(made: Table) -> ExplainedChoice | None:
     return await made.world.strategies.choice(made.world.case(made.key("train")))
 
 

@@ -44,7 +44,7 @@ from multikueue.web.server import Answerer, ApiRequest, Server, Write
 from multikueue.web.serving import Serving
 from multikueue.web.visibility import EXPLANATIONS, GROUP, SERVED, Pending, Refused
 from multikueue.workload.case import Case, Fleet
-from multikueue.workload.nomination.choice import Choice, WorkerChoice
+from multikueue.workload.nomination.choice import ExplainedChoice, WorkerChoice
 from tests.builders import local_queue
 from tests.controllers.serving.api import manager
 from tests.controllers.serving.worker import Side, train
@@ -128,9 +128,13 @@ class Scene:
         known = {"engine": self.play.engine, "workloads": workloads, "local_queues": queues}
         return cast("Store", SimpleNamespace(**known, local_job=lambda _workload: None))
 
-    async def _choice(self, case: Case) -> Choice | None:
+    async def _choice(self, case: Case) -> ExplainedChoice | None:
         """Of one that waits for a worker."""
-        return Choice(strategy="composed", workers=(WorkerChoice(worker="w1", total=0.5),)) if case.attempt else None
+        return (
+            ExplainedChoice(strategy="composed", workers=(WorkerChoice(worker="w1", total=0.5),))
+            if case.attempt
+            else None
+        )
 
     def _now(self) -> float:
         """Each answer takes `takes` seconds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.strategy import Filter, Score, Scorer, Verdict, Weighted
+from multikueue.strategy import Filter, Opinion, Score, Scorer, Weighted
 from multikueue.testing import fleet, strategy_workload
 from multikueue.workload.nomination.choice import PartScore, WorkerChoice, choice
 from strategies.filters import Taints
@@ -17,11 +17,11 @@ def name_of(part: Filter | Scorer) -> str:
     return type(part).__name__.lower()
 
 
-def scored(worker: str, total: float) -> Verdict:
-    return Verdict(worker, scores=((Weighted(Order(), 2.0), Score(total, "place")),), total=total)
+def scored(worker: str, total: float) -> Opinion:
+    return Opinion(worker, scores=((Weighted(Order(), 2.0), Score(total, "place")),), total=total)
 
 
-VERDICTS = (scored("low", 0.25), Verdict("refused", "a taint", Taints()), scored("high", 0.75), scored("away", 1.0))
+VERDICTS = (scored("low", 0.25), Opinion("refused", "a taint", Taints()), scored("high", 0.75), scored("away", 1.0))
 
 
 def test_the_best_comes_first_and_who_cannot_have_a_copy_last() -> None:
