@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -24,6 +25,10 @@ from multikueue.api.values.canonical import terse
 from multikueue.api.values.foreign import answer_or
 from multikueue.dispatch.copies import preemption_gates
 
+_UNFIT_FOR_YAML = re.compile("[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+"""What no YAML may contain. A Kueue applies the status of a Workload together with its annotations, and the API server reads
+that as YAML: with such a character it would try to admit the copy for ever, without a word."""
+
 _PRIORITY_FIELDS = ("priority", "priorityClassRef")
 _COMPARED_FIELDS = ("podSets", "queueName", "maximumExecutionTimeSeconds")
 
@@ -32,8 +37,9 @@ def copy_body(local: Workload, *, origin: str, attempt: str, is_gated: bool = Fa
     """The Workload to create on a worker: our labels and marks, and the spec byte for byte, or behind our gate; after partial
     admission with the counts that got quota, or a worker might admit more.
 
-    The owner's UID label is left out: no such owner exists on the worker.
+    The owner's UID label is left out: no such owner exists on the worker. So are annotations that no Kueue could apply.
     """
+    annotations = {name: text for name, text in local.metadata.annotations.items() if not _UNFIT_FOR_YAML.search(text)}
     labels, spec = {k: v for k, v in local.metadata.labels.items() if k != JOB_UID_LABEL}, _counted_spec(local)
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -42,7 +48,7 @@ def copy_body(local: Workload, *, origin: str, attempt: str, is_gated: bool = Fa
             "name": local.metadata.name,
             "namespace": local.metadata.namespace,
             "labels": labels | {ORIGIN_LABEL: origin},
-            "annotations": local.metadata.annotations | {ATTEMPT_ANNOTATION: attempt},
+            "annotations": annotations | {ATTEMPT_ANNOTATION: attempt},
         },
         "spec": preemption_gates.gated(spec) if is_gated else spec,
     }

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from multikueue.api.kueue.workload import Admission, PodSetAssignment, Workload, WorkloadStatus
 from multikueue.api.meta import encode
 from multikueue.dispatch.copies.remote import copy_body, drift
+from tests.builders import workload
 
 
 def of(container: dict[str, Any], **template: Any) -> Workload:
@@ -43,6 +44,27 @@ def test_a_copy_that_the_workers_kueue_rewrote_is_in_step(ours: Workload, theirs
 
 def test_a_copy_that_asks_for_something_else_is_not() -> None:
     assert drift(of({"image": "a"}), of({"image": "b"})) == {"podSets"}
+
+
+@pytest.mark.parametrize(
+    ("text", "travels"),
+    [
+        ("true", True),
+        ("two\nlines,\ta tab", True),
+        ("\u00e9\u6f22\U0001f600", True),
+        ("true, \x7f", False),
+        ("\x00", False),
+        ("\x1b[31m", False),
+        ("\x9f", False),
+        ("\ufffe", False),
+    ],
+    ids=["a word", "lines", "letters of all alphabets", "DEL", "NUL", "an escape", "a control of C1", "no character"],
+)
+def test_annotations_that_no_kueue_could_apply_stay_at_home(text: str, travels: bool) -> None:
+    local = workload("wl").annotations({"example.com/note": text, "example.com/other": "x"}).build()
+    annotations = copy_body(local, origin="us", attempt="1")["metadata"]["annotations"]
+    assert ("example.com/note" in annotations) is travels
+    assert annotations["example.com/other"] == "x"
 
 
 def test_a_copy_asks_for_as_many_pods_as_got_quota() -> None:
