@@ -164,7 +164,7 @@ def mixes(
     clusters: Annotated[int, typer.Option(min=1, help="Worker clusters.")] = 10,
     equal: Annotated[bool, typer.Option("--equal", help="All of 32 GPUs, instead of 8 to 64.")] = False,
     load: Annotated[float, typer.Option(min=0.1, help="GPU time asked for, as a share of all.")] = 0.9,
-    days: Annotated[float, typer.Option(min=0.1, help="How long jobs are submitted.")] = 2.0,
+    days: Annotated[float, typer.Option(min=0.1, help="How long jobs are submitted.")] = 1.0,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each, with other jobs: seeds 1, 2, ...")] = 5,
     strategy: Annotated[list[str] | None, typer.Option(help="Only this one; may be repeated.")] = None,
     output: Annotated[

@@ -26,7 +26,7 @@ class Scene:
     clusters: int = 10
     equal: bool = False
     load: float = 0.9
-    days: float = 2.0
+    days: float = 1.0
 
     def __str__(self) -> str:
         kind = "equal" if self.equal else "unequal"
