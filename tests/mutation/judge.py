@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 
@@ -154,9 +155,11 @@ def can_be_planted(text: str, mutated: str) -> bool:
 
 
 def _codes(text: str, path: str) -> dict[tuple[str, int], CodeType]:
-    """The code of each function, by its name and its number among those of that name."""
+    """The code of each function, by its name and its number among those of that name. The body of a class is none."""
     found: dict[tuple[str, int], CodeType] = {}
     for code in _within(compile(text, path, "exec", dont_inherit=True)):
+        if not code.co_flags & CO_OPTIMIZED:
+            continue
         number = sum(name == code.co_qualname for name, _ in found)
         found[code.co_qualname, number] = code
     return found

@@ -99,6 +99,6 @@ def test_the_tests_that_call_a_function_are_known_and_the_quickest_come_first(pa
 
 
 @pytest.mark.parametrize(("old", "new", "can"), [("a: int = 1", "a: int = 2", False), ("return a", "return -a", True)])
-def test_the_default_of_a_parameter_cannot_be_planted(old: str, new: str, can: bool) -> None:
-    text = "def f(a: int = 1) -> int:\n    return a\n"
+def test_the_default_of_a_parameter_or_field_cannot_be_planted(old: str, new: str, can: bool) -> None:
+    text = "class C:\n    a: int = 1\ndef f(a: int = 1) -> int:\n    return a\n"
     assert can_be_planted(text, text.replace(old, new)) is can
