@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from multikueue.quota.visibility.differences import PodPolicies
     from multikueue.quota.visibility.explain import Explanation
     from multikueue.settings import Settings
+    from multikueue.workload.nomination.choice import ExplainedChoice
     from multikueue.workload.nomination.prospects import Prospect
 
 __all__ = ["Inspection", "look", "look_at", "look_without_workload", "seen_job"]
@@ -36,11 +37,12 @@ Tree = dict[str, Any]
 
 @dataclass(slots=True)
 class Inspection:
-    """`told`: the manager's answer, if it gives one. `elsewhere`: where its pods are others on a worker than those that are
-    counted; `uncompared`: what was not compared."""
+    """`told`: the manager's answer, if it gives one; `choice`: what its strategy thinks of the workers. `elsewhere`: where its
+    pods are others on a worker than those that are counted; `uncompared`: what was not compared."""
 
     seen: Seen
     told: JobAnswer | None = None
+    choice: ExplainedChoice | None = None
     elsewhere: list[Elsewhere] = field(default_factory=list)
     uncompared: list[str] = field(default_factory=list)
 
@@ -59,6 +61,8 @@ class Inspection:
             full["quota"] = msgspec.to_builtins(self.seen.quota)
         if self.seen.workers:
             full["workers"] = msgspec.to_builtins(self.seen.workers)
+        if self.choice is not None:
+            full["choice"] = msgspec.to_builtins(self.choice)
         if self.elsewhere:
             full["differences"] = [each.document() for each in self.elsewhere]
         return full
@@ -242,8 +246,8 @@ class _Looking:
             is_foreseen=self.foreseen is not None,
             not_seen=(*self.not_seen, *inquiry.unseen),
         )
-        told = self.told.answer if self.told is not None else None
-        return Inspection(seen, told, *await self._compare(inquiry.policies))
+        told = (self.told.answer, self.told.choice) if self.told is not None else (None, None)
+        return Inspection(seen, *told, *await self._compare(inquiry.policies))
 
     async def _quota(self) -> tuple[Explanation | None, dict[str, str]]:
         """Why it has no quota, by the manager, else computed here of what may be read; and the names of jobs."""

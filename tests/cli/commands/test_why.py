@@ -180,7 +180,10 @@ EXPLAINED = {
         "lacks": [{"podSet": "main", "flavor": "default", "resource": "cpu", "needed": "2", "missing": "1"}],
     }
 }
-CHOSEN = {"workers": [{"cluster": "w1", "state": "can never hold it", "message": "cpu 6 of 4"}]}
+CHOSEN = {
+    "workers": [{"cluster": "w1", "state": "can never hold it", "message": "cpu 6 of 4"}],
+    "choice": {"strategy": "composed", "workers": [{"worker": "w1", "total": 0.5}]},
+}
 
 
 def telling(world: World, name: str, told: dict[str, Any]) -> None:
@@ -217,7 +220,7 @@ def test_the_manager_tells_them_what_the_workers_are_to_it(full: World, cli: Run
     assert (result.code, result.err) == (0, "")
     assert result.lines[0] == "Pending: no worker can ever hold it: cpu 6 of 4 on w1."
     found = json.loads(cli("why", "-n", "a", "chosen", "-o", "json").out)
-    assert found["workers"] == [{"cluster": "w1", "state": "can never hold it", "message": "cpu 6 of 4"}]
+    assert {name: found[name] for name in CHOSEN} == CHOSEN
 
 
 def test_the_manager_answers_what_they_may_not_see(full: World, cli: Run) -> None:
