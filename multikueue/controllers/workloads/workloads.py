@@ -70,10 +70,11 @@ class Workloads(msgspec.Struct, frozen=True):
             context.store.forget(key)
         else:
             self._record_events(written, outcome)
-            self._tell_job(before, written)
         case = outcome.case.after(written) if written is not None else before
         self._plan(case, outcome)
         self._note_end(case)
+        if written is not None:
+            context.metrics.guarded("answers", self._tell_job)(before, written)
         self._read_queues(case, outcome)
         has_written = written is not before.workload and case.rules.has_life
         if has_written and is_due_again(context.views.scheduled_anew(case), outcome):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import NoReturn
 
 import pytest
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
+from multikueue.controllers.workloads import workloads
+from multikueue.errors import InvalidObject
 from tests.controllers.table import Table, table
 
 pytestmark = pytest.mark.anyio
@@ -43,6 +46,19 @@ async def test_one_that_can_never_run_is_told_so_once() -> None:
     world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), {"metadata": {"annotations": {"a": "b"}}})
     await world.settle()
     assert len(told(world)) == 1
+
+
+async def test_an_answer_that_fails_costs_nothing_but_its_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> NoReturn:
+        raise InvalidObject("/team/job-a", "spec", "something else")
+
+    monkeypatch.setattr(workloads, "answer", fails)
+    world = table(quota=100)
+    world.submit(cpu="200")
+    await world.settle()
+    assert told(world) == []
+    assert world.condition("QuotaReserved") is not None
+    assert 'multikueue_look_failures_total{what="answers"} 1' in world.world.metrics.render().decode()
 
 
 async def test_one_that_waits_for_quota_is_told_nothing() -> None:
