@@ -23,17 +23,16 @@ class EndedCopies:
 
     def put(self, key: ObjectKey, worker: str, at: datetime) -> None:
         """The workload ended at that time, and its copy is on that worker."""
-        place, end = (worker, key.namespace), (at, key)
-        if self._places.get(key) != (place, end):
-            self.remove(key)
-            self._places[key] = (place, end)
-            insort(self._ends.setdefault(place, []), end)
+        self.remove(key)
+        place, end = self._places[key] = (worker, key.namespace), (at, key)
+        insort(self._ends.setdefault(place, []), end)
 
     def remove(self, key: ObjectKey) -> None:
         """The workload or its copy is gone."""
-        place, end = self._places.pop(key, (None, None))
-        if place is None or end is None:
+        known = self._places.pop(key, None)
+        if known is None:
             return
+        place, end = known
         ends = self._ends[place]
         del ends[bisect_left(ends, end)]
         if not ends:
@@ -41,9 +40,10 @@ class EndedCopies:
 
     def is_among(self, key: ObjectKey, most: int) -> bool:
         """Whether fewer than `most` of its worker and namespace ended after it; true for one that is not known."""
-        place, end = self._places.get(key, (None, None))
-        if place is None or end is None:
+        known = self._places.get(key)
+        if known is None:
             return True
+        place, end = known
         ends = self._ends[place]
         return len(ends) - bisect_left(ends, end) <= most
 

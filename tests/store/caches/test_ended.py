@@ -47,6 +47,13 @@ def test_one_that_is_gone_makes_room() -> None:
     assert made.out_by(key("c"), 2) is None
 
 
+def test_nothing_is_kept_of_a_namespace_in_which_all_are_gone() -> None:
+    made = ended("a", "b")
+    made.remove(key("a"))
+    made.remove(key("b"))
+    assert not made._ends
+
+
 def test_one_that_is_told_again_counts_once() -> None:
     made = ended("a", "b")
     made.put(key("b"), "w1", NOW + timedelta(minutes=1))

@@ -11,7 +11,7 @@ from multikueue.api.jobs.job import AnyJob
 from multikueue.dispatch.copies.effects import CreateJob
 from multikueue.dispatch.remote import Remote
 from multikueue.testing import NOW
-from multikueue.workload.handlers.evicting import is_holding
+from multikueue.workload.handlers.evicting import evicted, is_holding
 from tests.workload.builders import (
     ATTEMPT,
     admitted_copy,
@@ -33,6 +33,21 @@ def test_an_evicted_workload_is_stopped_where_it_runs_and_taken_back_where_not()
     running = worker("w1", admitted_copy(), remote_job().running())
     decision = decided(won("w1").evicted(message="preempted"), running, worker("w2", copy()))
     assert told(decision) == ["PatchStatus w1", "DeleteWorkload w2"]
+
+
+STOPPED = {
+    "a copy, running or not": (worker("w1", admitted_copy()), True),
+    "what another slice has left to it": (but(worker("w1", None, remote_job()), is_inherited=True), True),
+    "no job without a copy, which goes by itself": (worker("w1", None, remote_job()), False),
+    "nothing where nothing is": (worker("w1"), False),
+    "nothing out of reach": (away(worker("w1", admitted_copy(), remote_job().running())), False),
+}
+
+
+@pytest.mark.parametrize(("remote", "stops"), STOPPED.values(), ids=STOPPED.keys())
+def test_what_an_eviction_stops(remote: Remote, stops: bool) -> None:
+    desired = evicted(case_of(won("w1").evicted(), remote)).desired
+    assert [each.cluster for each in desired] == (["w1"] if stops else [])
 
 
 def test_a_stopped_copy_is_not_stopped_again() -> None:
@@ -60,6 +75,7 @@ HOLDING = {
     "an evicted quiet job does not": (False, worker("w1", admitted_copy().evicted(), remote_job())),
     "a result that the local job is not told yet holds": (True, ended(ATTEMPT)),
     "a copy that ended before its job was seen to end holds": (True, but(ended(ATTEMPT), has_ended=never)),
+    "a job that has ended holds, though it is suspended by now": (True, but(ended(ATTEMPT), is_held=always)),
     "one whose job is suspended does not": (False, but(ended(ATTEMPT), has_ended=never, is_held=always)),
     "a result of an earlier attempt does not": (False, ended("2020-01-01T00:00:00Z/an-earlier-one")),
     "a copy without a job does not": (False, worker("w1", admitted_copy())),
@@ -68,6 +84,7 @@ HOLDING = {
         False,
         away(worker("w1", admitted_copy(), remote_job()), since=NOW - timedelta(hours=1)),
     ),
+    "a job out of reach holds, though nobody nominated that worker": (True, away(worker("w2", None, remote_job()))),
     "a job asked for holds": (True, but(worker("w1"), asked=ATTEMPT)),
     "what a predecessor nominated holds until it is seen": (True, UNSEEN),
     "what it did not nominate does not": (False, but(UNSEEN, cluster="w2")),
@@ -119,3 +136,16 @@ def test_pods_that_do_not_end_keep_an_evicted_workload_and_are_named() -> None:
     assert decided(local, runs, now=NOW).events == ()
     (event,) = decided(local, runs, now=NOW + MINUTE).events
     assert 'Job default/job on worker cluster "w1" still has pods' in event.message
+
+
+@pytest.mark.parametrize(
+    "remote",
+    [
+        away(worker("w1", admitted_copy().evicted(), remote_job().running())),
+        worker("w1", admitted_copy().evicted(), remote_job()),
+    ],
+    ids=["it is out of reach", "its pods have ended"],
+)
+def test_what_does_not_run_as_far_as_is_seen_is_not_named(remote: Remote) -> None:
+    local = won().check("mk", "Pending").evicted(at=NOW)
+    assert decided(local, remote, now=NOW + MINUTE).events == ()
