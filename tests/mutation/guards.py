@@ -87,12 +87,14 @@ def guards_in(module: str) -> list[Guard]:
 
 
 EFFECTS = "multikueue/dispatch/copies/effects.py"
+EVICTING = "multikueue/workload/handlers/evicting.py"
 NO_ITEM = "what is not there is of no attempt, so mypy alone needs the question"
 
 EQUIVALENT = {
     (EFFECTS, "elif not plan.is_current(remote.workload, remote):"): NO_ITEM,
     (EFFECTS, "plan.is_current(remote.workload, remote)"): NO_ITEM,
     (EFFECTS, "remote.job_state.is_inherited"): NO_ITEM,
+    (EVICTING, "since = evicted.last_transition_time if True else None"): "in this phase it is there",
     (EFFECTS, "runs = plan.is_ready or (plan.is_current(remote.job, remote))"): NO_ITEM,
 }
 """Mutants that change nothing: the module and its line as changed, and why."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kubernetes.event import Event
-from multikueue.api.kueue.workload import EVICTED, Workload, WorkloadStatus
+from multikueue.api.kueue.workload import EVICTED, Workload
 from multikueue.api.values.foreign import excerpt, moment
 from multikueue.dispatch.copies.plan import Desired, Stopped
 from multikueue.dispatch.remote import Remote
@@ -105,7 +105,7 @@ def _may_have_job(case: Case, remote: Remote) -> bool:
         return True
     if remote.is_reachable:
         return remote.may_be_running or _is_result_unreported(case, remote)
-    status = case.workload.status if case.workload is not None else WorkloadStatus()
+    status = case.local.status
     recorded = status.cluster_name == remote.cluster
     # A predecessor may have made the job there just before it died, and the nomination is the only trace of it.
     unseen = not remote.link.is_known and remote.cluster in status.nominated_cluster_names
