@@ -58,6 +58,9 @@ AGAIN = re.compile(r"queues again at (\S+Z)")
 ENDS = {"Finished": "Complete", "Failed": "Failed"}
 """States of an answer, and the condition that a Job has then."""
 
+WITH_STATUS: tuple[Kind[Any], ...] = (kinds.MULTIKUEUE_CLUSTERS, kinds.ADMISSION_CHECKS, kinds.CLUSTER_QUEUES)
+"""Kinds on the manager cluster that are active or not: a queue with a check that is not lets nobody begin."""
+
 DECISIVE: tuple[Kind[Any], ...] = (
     kinds.CLUSTER_QUEUES,
     kinds.LOCAL_QUEUES,
@@ -183,7 +186,8 @@ class Asker:
             for kind in DECISIVE
             for body in site.all(kind)
         ]
-        active = [seen.is_true(body, ACTIVE) for body in self.world.manager.all(kinds.MULTIKUEUE_CLUSTERS)]
+        manager = self.world.manager
+        active = [seen.is_true(body, ACTIVE) for kind in WITH_STATUS for body in manager.all(kind)]
         ended = sum(fault.end is not None for fault in self.injector.faults.all)
         return repr((specs, active, ended, len(self.injector.faults.all), workload["spec"], seen.labels(workload)))
 
