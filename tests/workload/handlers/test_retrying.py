@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from multikueue.api.kueue.compatibility import Compatibility
-from multikueue.dispatch.remote import Remote
+from multikueue.dispatch.remote import Remote, attempt_of
 from multikueue.testing import NOW
 from multikueue.workload.phases import Phase
 from tests.workload.builders import (
@@ -18,6 +18,7 @@ from tests.workload.builders import (
     check_of,
     copy,
     decided,
+    pending,
     remote_job,
     reserved,
     won,
@@ -96,3 +97,33 @@ def test_a_win_that_is_not_recorded_is_redone() -> None:
     local = reserved().nominated("w1")
     theirs = worker("w1", copy().evicted(), remote_job())
     assert decided(local, theirs).phase is Phase.EVICTED_REMOTELY
+
+
+def test_a_copy_that_ended_for_a_reason_of_its_own_is_tried_again_with_that_reason() -> None:
+    over = worker("w1", admitted_copy().finished("Whatever"), remote_job())
+    said = check_of(decided(won("w1"), over).status)[1]
+    assert said.startswith('Remote workload on worker cluster "w1" ended as Whatever, resetting for re-dispatch')
+
+
+SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
+AHEAD = {
+    "a clock that is right": (NOW - SECOND, SECOND),
+    "a clock ahead by a moment": (NOW + SECOND, 2 * SECOND),
+    "a clock ahead by as much as is believed": (NOW + 2 * SECOND, 2 * SECOND),
+    "a clock ahead by more, which says nothing": (NOW + 3 * SECOND, None),
+    "a clock ahead by an hour": (NOW + HOUR, None),
+}
+
+
+@pytest.mark.parametrize(("at", "left"), AHEAD.values(), ids=AHEAD.keys())
+def test_what_is_left_of_an_attempt_by_the_clock_of_who_reserved(at: datetime, left: timedelta | None) -> None:
+    local = pending().reserved("cq", at=at).check(at=NOW).nominated("w1")
+    decision = decided(local, worker("w1", copy(attempt_of(local.build())).evicted("Deactivated")), now=NOW)
+    assert decision.phase is Phase.DECLINED_BY_ALL
+    assert (check_of(decision.status)[0], decision.again_after) == ("Retry" if left is None else "Pending", left)
+
+
+def test_where_that_clock_says_nothing_the_win_does() -> None:
+    local = pending().reserved("cq", at=NOW + HOUR).check("mk", "Ready", at=NOW - SECOND).admitted().cluster_name("w1")
+    assert decided(local, worker("w1"), now=NOW).again_after == SECOND
+    assert check_of(decided(local, worker("w1"), now=NOW + SECOND).status)[0] == "Retry"
