@@ -35,7 +35,8 @@ class Scene:
 
 PAGE = (
     *(Scene(mix=name) for name in MIXES),
-    *(Scene(clusters=number) for number in (3, 40)),
+    Scene(clusters=3),
+    Scene(clusters=40, days=0.25),
     *(Scene(load=load) for load in (0.6, 1.1)),
     Scene(equal=True),
 )

@@ -76,6 +76,7 @@ class _Copy:
     order: tuple[int, float, int]
     since: float
     runs_since: float | None = None
+    waits: bool = True
     victims: int = 0
     wins: bool = False
 
@@ -214,7 +215,7 @@ class World:
         worker.is_woken = False
         worker.waiting.sort(key=lambda copy: copy.order)
         for copy in list(worker.waiting):
-            if copy.since > self.now or copy not in worker.waiting:
+            if copy.since > self.now or not copy.waits:
                 continue
             need = copy.record.job.parts
             if need > worker.free and copy.record.job.priority:
@@ -266,6 +267,7 @@ class World:
     def _start(self, worker: _Worker, copy: _Copy) -> None:
         job = copy.record.job
         worker.waiting.remove(copy)
+        copy.waits = False
         worker.asked -= job.parts
         worker.free -= job.parts
         worker.running.append(copy)
@@ -321,8 +323,9 @@ class World:
             self.result.held_by_losers += job.parts * (self.now - copy.runs_since)
             self.result.preempted_by_losers += copy.victims
             self._stop(copy)
-        elif copy in worker.waiting:
+        elif copy.waits:
             worker.waiting.remove(copy)
+            copy.waits = False
             worker.asked -= job.parts
         worker.times.goes(_key(job), self._time())
         self._wake(worker)
