@@ -9,7 +9,7 @@ checkpoint. Strategies see each worker as the manager shows it: its room with al
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -172,7 +172,9 @@ class World:
         if named != before:
             self.result.writes += WRITES_PER_NOMINATION
             since = self._time() if set(named) - set(before) else attempt.workload.nominated_at
-            attempt.workload = _nominated(attempt.workload, named, since)
+            attempt.workload = replace(
+                attempt.workload, nominated_clusters=named, nominated_at=since if named else None
+            )
         for name in set(before) - set(named):
             self._remove(attempt.copies.pop(name))
         for name in [name for name in named if name not in attempt.copies]:
@@ -408,19 +410,4 @@ def _workload(job: Job, now: datetime) -> Workload:
         requests={GPU: job.parts},
         created_at=EPOCH + timedelta(seconds=job.at),
         reserved_at=now,
-    )
-
-
-def _nominated(workload: Workload, clusters: tuple[str, ...], at: datetime | None) -> Workload:
-    return Workload(
-        namespace=workload.namespace,
-        name=workload.name,
-        queue=workload.queue,
-        priority=workload.priority,
-        annotations=workload.annotations,
-        requests=workload.requests,
-        created_at=workload.created_at,
-        reserved_at=workload.reserved_at,
-        nominated_clusters=clusters,
-        nominated_at=at if clusters else None,
     )

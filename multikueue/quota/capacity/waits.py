@@ -75,10 +75,6 @@ class _Tally:
             for step in counts:
                 counts[step] *= factor
 
-    @property
-    def seen(self) -> float:
-        return sum(self.got.values()) + sum(self.left.values())
-
 
 class WaitTimes:
     """One worker. A copy waits, gets quota, may be evicted, and goes; what comes twice counts once."""
