@@ -122,8 +122,8 @@ def run(
     webhook, visibility = loaded.settings.webhook, loaded.settings.visibility
     if visibility.enabled and webhook.url:
         note(
-            "The visibility API stays registered: the API server asks for it in vain, and ends no namespace, until a manager "
-            "runs, or after `kubectl delete apiservices -l app.kubernetes.io/managed-by=multikueue`."
+            "The visibility API stays registered: the API server gets no answer from it, and ends no namespace, until a "
+            "manager runs, or after `kubectl delete apiservices -l app.kubernetes.io/managed-by=multikueue`."
         )
     if webhook.enabled and webhook.url and webhook.failure_policy == "Fail":
         note(
