@@ -231,7 +231,7 @@ class Inquiry:
         except ApiError as error:
             if name in self.told:
                 return self.told[name]
-            if isinstance(error, NotFound) and name not in (*self.nominated, self.winner):
+            if isinstance(error, NotFound):
                 return _prospect(name, State.UNREACHABLE, "it has no MultiKueueCluster")
             if name not in self.known():
                 self.unseen.append(f"state of {name}: {error.message}")

@@ -62,12 +62,14 @@ def waiting(told: Condition | None) -> tuple[State, str]:
 
 
 def prospects(case: Case) -> tuple[Prospect, ...]:
-    """The prospects by worker of the MultiKueueConfig, in its order."""
+    """The prospects by worker of the MultiKueueConfig, in its order; last the worker that has it, if it is no more of them."""
     return tuple(_prospects(case))
 
 
 def _prospects(case: Case) -> Iterator[Prospect]:
-    for worker in case.fleet.workers:
+    winner = case.local.status.cluster_name if case.local.has(ADMITTED) else None
+    left = [Worker(name=winner, usable=False, why="its queue no longer leads there")] if winner else []
+    for worker in (*case.fleet.workers, *(each for each in left if each.name not in case.fleet.order)):
         remote = case.remote(worker.name)
         state, message = _state(case, worker, remote)
         since = remote.link.since if remote is not None and state is State.UNREACHABLE else None

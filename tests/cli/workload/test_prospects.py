@@ -102,6 +102,18 @@ def test_one_that_can_never_hold_it(fleet: World, cli: Run) -> None:
     assert [each["code"] for each in found["obstacles"]] == ["WorkersCordoned", "WorkersAway"]
 
 
+def test_the_one_that_has_it_is_away_once_its_multikueuecluster_is_gone(fleet: World, cli: Run) -> None:
+    """The manager reaches no worker without a MultiKueueCluster, whatever the context of the same name leads to."""
+    running = workload("big", namespace="a").queue("main").request(cpu=1).reserved("cq").check("Ready").admitted()
+    fleet.manager.add(kinds.WORKLOADS, running.cluster_name("worker").build())
+    assert cli("why", "-n", "a", "big").lines[0].startswith("Starting on worker")
+    fleet.manager.drop(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", "worker"))
+    first = cli("why", "-n", "a", "big").lines[0]
+    assert first.startswith(
+        "Unknown: worker, which has it, does not answer (it has no MultiKueueCluster); if that stays so"
+    )
+
+
 def test_what_fitted_nowhere_needs_no_look_at_a_worker(fleet: World, cli: Run) -> None:
     fleet.manager.add(kinds.WORKLOADS, parked().requeue_state(1, at=NOW + timedelta(minutes=1)).build())
     fleet.worker.revoke(ADMIN_TOKEN)

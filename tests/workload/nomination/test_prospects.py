@@ -12,7 +12,7 @@ from multikueue.api.kueue.workload import FITS_NO_WORKER
 from multikueue.dispatch.remote import Remote
 from multikueue.testing import NOW
 from multikueue.workload.nomination.prospects import prospects
-from tests.workload.builders import admitted_copy, away, but, case_of, copy, pending, reserved, worker
+from tests.workload.builders import admitted_copy, away, but, case_of, copy, pending, reserved, won, worker
 
 PROSPECTS = {
     "nobody has asked it": (worker("w1"), "was not asked yet", ""),
@@ -60,3 +60,12 @@ def test_a_worker_that_can_never_hold_it_is_told_after_its_copy_is_gone() -> Non
         ("can never hold it", "memory 2 of 1"),
         ("was not asked yet", ""),
     ]
+
+
+def test_the_worker_that_has_it_is_told_after_it_has_left_the_fleet() -> None:
+    gone = away(worker("w2", admitted_copy()), since=NOW - timedelta(hours=1))
+    seen = case_of(won("w2").admitted(), worker("w1"), gone)
+    fleet = replace(seen.fleet, workers=seen.fleet.workers[:1])
+    found = prospects(replace(seen, fleet=fleet))
+    assert [(each.cluster, each.state) for each in found] == [("w1", "was not asked yet"), ("w2", "cannot be reached")]
+    assert found[1].since == NOW - timedelta(hours=1)
