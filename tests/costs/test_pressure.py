@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import anyio
+import pytest
 
 from fakekube.network.link import Weather
 from multikueue.api import kinds
@@ -90,6 +91,7 @@ def test_a_worker_that_answers_once_a_second_holds_up_nobody() -> None:
     assert world.pressure.longest_queue <= jobs + 1
 
 
+@pytest.mark.timeout(600)  # two bursts of 120 on a busy machine
 def test_distance_costs_a_burst_a_few_round_trips_and_no_rate() -> None:
     jobs, way = 120, 0.2
 
