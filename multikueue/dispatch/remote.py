@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import msgspec
@@ -146,7 +146,7 @@ CONNECTED = Link()
 NO_JOB = JobState()
 
 
-class Remote(msgspec.Struct, frozen=True, kw_only=True):
+class Remote(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The state of a workload on one worker: the worker's connectivity, the copy, and the job.
 
     `is_configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig. `asked` is the request
@@ -168,7 +168,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
     never: str = ""
     failing: str = ""
 
-    @property
+    @cached_property
     def is_reachable(self) -> bool:
         return self.link.reach is Reach.CONNECTED
 

@@ -193,7 +193,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     waits_for_its_job: bool = False
     misread: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def local(self) -> Workload:
         """The workload, which is there."""
         assert self.workload is not None
@@ -208,7 +208,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 return check
         return None
 
-    @property
+    @cached_property
     def state(self) -> str:
         """The state of our check; empty without one."""
         return self.check_state.state if self.check_state is not None else ""
@@ -246,12 +246,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         won = check.state == "Ready" if check is not None else not self.slice.stays
         return local.status.cluster_name if won or local.has(ADMITTED) else ""
 
-    @property
+    @cached_property
     def has_won(self) -> bool:
         """Whether a worker has won for good: the check is Ready, or was before it was removed."""
         return self.state == "Ready" or bool(self.recorded_winner)
 
-    @property
+    @cached_property
     def named(self) -> tuple[str, ...]:
         """The recorded nomination; for a pinned slice, the worker of the slice it replaces."""
         if self.slice.stays:
@@ -309,7 +309,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             opening=self.opening if is_same_attempt else "",
         )
 
-    @property
+    @cached_property
     def won(self) -> Remote:
         """The winner, which is there."""
         assert self.winner is not None
@@ -362,7 +362,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return bool(remote.never) and remote.is_reachable and remote.is_configured and self.is_current(remote.workload)
 
     def remote(self, cluster: str) -> Remote | None:
-        return next((r for r in self.remotes if r.cluster == cluster), None)
+        for remote in self.remotes:  # a plain loop: asked for each nominated worker, again and again
+            if remote.cluster == cluster:
+                return remote
+        return None
 
 
 def _job_age(remote: Remote) -> str:

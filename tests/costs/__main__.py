@@ -1,12 +1,17 @@
-"""What one job and one event cost, as the tables of docs/figures.md: `python -m tests.costs`, with `--docs` into the page."""
+"""What one job, one reconcile and one event cost, as the tables of docs/figures.md.
+
+`python -m tests.costs` prints them, with `--docs` into the page.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 
+import anyio
+
 from benchmarks.page import FIGURES, put
-from tests.costs import keys
+from tests.costs import keys, reconciles
 from tests.costs.counting import DECODES, FUNCTIONS
 from tests.costs.fleet import STRATEGIES, costs
 from tests.costs.test_jobs import SIZES
@@ -25,7 +30,11 @@ def jobs() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    tables = {"jobs": "\n".join(jobs()), "events": keys.as_markdown(keys.measure())}
+    tables = {
+        "jobs": "\n".join(jobs()),
+        "reconciles": reconciles.as_markdown(anyio.run(reconciles.of_a_job)),
+        "events": keys.as_markdown(keys.measure()),
+    }
     print("\n\n".join(tables.values()))
     if "--docs" in sys.argv:
         for name, table in tables.items():

@@ -262,7 +262,7 @@ def without_nomination(status: WorkloadStatus) -> WorkloadStatus:
     return msgspec.structs.replace(status, nominated_cluster_names=(), conditions=conditions)
 
 
-_SPECS: Decoded[Workload, WorkloadSpec] = Decoded(WorkloadSpec, attrgetter("spec"), most=1024, most_bytes=2**21)
+_SPECS: Decoded[Workload, WorkloadSpec] = Decoded(WorkloadSpec, attrgetter("spec"), most=1024, most_bytes=2**19)
 
 workload_spec = _SPECS.of
 """The typed view of the raw spec, decoded once while it is in use."""
@@ -291,7 +291,8 @@ def admission_gates(meta: ObjectMeta) -> str:
 
 def queue_of(workload: Workload) -> ObjectKey:
     """The key of the LocalQueue that a workload names."""
-    return ObjectKey(workload.metadata.namespace, workload_spec(workload).queue_name)
+    name = workload_spec(workload).queue_name
+    return tuple.__new__(ObjectKey, (workload.metadata.namespace, name))  # as `Object.key`
 
 
 def granted(workload: Workload) -> dict[str, int]:

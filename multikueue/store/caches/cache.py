@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Generic, TypeVar
 
 import msgspec
@@ -282,9 +283,13 @@ class Cache(Generic[T]):
 
     def _hold(self, key: ObjectKey, old: T | None, new: T | None) -> None:
         """Replaces the old object by the new one, in the indexes too; changes nothing if an index function fails."""
-        none: list[tuple[dict[Hashable, dict[ObjectKey, None]], Hashable]] = []
-        left = none if old is None else [(index, value) for index, of in self._indexing for value in of(old)]
-        found = none if new is None else [(index, value) for index, of in self._indexing for value in of(new)]
+        left: list[tuple[dict[Hashable, dict[ObjectKey, None]], Hashable]] = []
+        found: list[tuple[dict[Hashable, dict[ObjectKey, None]], Hashable]] = []
+        for index, of in self._indexing:
+            if old is not None:
+                left.extend(zip(repeat(index), of(old)))
+            if new is not None:
+                found.extend(zip(repeat(index), of(new)))
         for index, value in left:
             keys = index.get(value)
             if keys is not None:
