@@ -200,8 +200,9 @@ encode = msgspec.json.Encoder().encode
 
 class Decoded(Generic[Whole, T]):
     """Values of one type by the identity of their raw text, which is a `part` of an object: the latest ones, of so many
-    bytes that the large objects of a tenant take little memory when they are gone. The text is kept beside its value, so
-    that no other text can have its identity.
+    bytes that the large objects of a tenant take little memory when they are gone; the very latest of any size, since
+    whoever works on an object asks for it a dozen times. The text is kept beside its value, so that no other text can
+    have its identity.
     """
 
     def __init__(self, kind: type[T], part: Callable[[Whole], msgspec.Raw], *, most: int, most_bytes: int) -> None:
@@ -219,7 +220,7 @@ class Decoded(Generic[Whole, T]):
         value = decoder(self._kind)(raw)
         self._known[id(raw)] = raw, value
         self._bytes += len(raw)
-        while len(self._known) > self._most or self._bytes > self._most_bytes:
+        while len(self._known) > self._most or (self._bytes > self._most_bytes and len(self._known) > 1):
             oldest, _ = self._known.pop(next(iter(self._known)))
             self._bytes -= len(oldest)
         return value

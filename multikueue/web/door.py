@@ -156,8 +156,8 @@ class _Caller(asyncio.Protocol):
         self.answering.connection_lost(error)
 
 
-ENOUGH = 4 * 2**20
-MOST_HELD = 3 * ENOUGH
+ENOUGH = 2 * 2**20
+MOST_HELD = 6 * ENOUGH
 SMALL = 2**16
 """Bytes. A body up to this size never waits, which covers nearly all reviews; a larger one is read in pieces of it."""
 

@@ -20,7 +20,9 @@ from testbed.sandbox import SandboxBed
 __all__ = ["CASES", "run"]
 
 CASES: Sequence[Case] = (*tenants.CASES, *workers.CASES, *admins.CASES, *network.CASES)
-WARM_UP = 5
+WARM_UP, BURST = 5, 100
+"""Innocent jobs before the first turn, one after another and at once: OpenSSL keeps for each connection a buffer as large as
+the most that came at once, whoever sent it."""
 
 
 async def run(only: str, *, sandbox: bool, output: str, tell: Callable[[str], None]) -> bool:
@@ -61,6 +63,7 @@ async def _play(
     """`memory` is the control for the peak of memory; 0: what is used before the first turn."""
     for _ in range(WARM_UP):
         await stage.innocent()
+    await stage.at_once((stage.innocent() for _ in range(BURST)), lanes=BURST)
     await stage.vitals.take()
     vitals = stage.vitals
     vitals.peak_mebibytes = memory = memory or vitals.mebibytes

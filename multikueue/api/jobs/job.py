@@ -97,8 +97,8 @@ class Job(AnyJob):
     """batch/v1 Job."""
 
 
-_SPECS: Decoded[AnyJob, JobSpec] = Decoded(JobSpec, attrgetter("spec"), most=1024, most_bytes=2**21)
-_STATUSES: Decoded[AnyJob, JobStatus] = Decoded(JobStatus, attrgetter("status"), most=1024, most_bytes=2**21)
+_SPECS: Decoded[AnyJob, JobSpec] = Decoded(JobSpec, attrgetter("spec"), most=1024, most_bytes=2**19)
+_STATUSES: Decoded[AnyJob, JobStatus] = Decoded(JobStatus, attrgetter("status"), most=1024, most_bytes=2**19)
 
 job_spec = _SPECS.of
 job_status = _STATUSES.of

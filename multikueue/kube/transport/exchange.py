@@ -33,6 +33,10 @@ QUESTIONS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
 """Paths of reviews: reads, though sent as POST."""
 
 
+LARGE_REQUEST = 2**18
+"""Bytes. OpenSSL keeps a buffer as large as the largest request of a connection, so one that carried more is not used again."""
+
+
 class Way(NamedTuple):
     """The way to a server: all that tells one connection from another."""
 
@@ -67,16 +71,20 @@ class Ways:
 class ExchangeResponse:
     """Status, headers and body of an answer, as `Response`."""
 
-    __slots__ = ("_connection", "content", "headers", "status")
+    __slots__ = ("_connection", "_sent", "content", "headers", "status")
 
-    def __init__(self, status: int, headers: Mapping[str, str], content: StreamReader, connection: Connection) -> None:
+    def __init__(
+        self, status: int, headers: Mapping[str, str], content: StreamReader, connection: Connection, *, sent: int
+    ) -> None:
         self.status, self.headers, self.content, self._connection = status, headers, content, connection
+        self._sent = sent
 
     def close(self) -> None:
-        """Gives the connection back to the pool, unless something of the request or of the answer is left on it. Then it is
-        reset, and whoever still reads is told."""
+        """Gives the connection back to the pool, unless something of the request or of the answer is left on it, or the
+        request was large. Then it is reset, and whoever still reads is told."""
         transport = self._connection.transport
-        if transport is not None and not transport.get_write_buffer_size() and self.content.is_eof():
+        is_done = transport is not None and not transport.get_write_buffer_size() and self.content.is_eof()
+        if is_done and self._sent <= LARGE_REQUEST:
             _free_write_buffer(transport)
             self._connection.release()
             return
@@ -162,7 +170,8 @@ class Exchange:
                     request.request_info, (), status=error.code, message=error.message, headers=error.headers
                 ) from error
             if not 100 <= message.code < 200 or message.code == 101:
-                return ExchangeResponse(message.code, message.headers, content, connection)
+                sent = len(self._body)
+                return ExchangeResponse(message.code, message.headers, content, connection, sent=sent)
 
     def _head(self, common: list[str]) -> bytes:
         """The first line and the headers. Raises ValueError on a line break in one of them."""

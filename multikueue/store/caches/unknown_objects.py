@@ -19,7 +19,7 @@ _Names = dict[str, set[int]]
 MOST = 500
 """Objects of one kind on one worker, which may show 200,000 of them."""
 
-MOST_BYTES = 8 * 2**20
+MOST_BYTES = 4 * 2**20
 """Bytes of them, as JSON, of all kinds on one worker: an object may have 1.5 MiB. One is admitted whatever its size."""
 
 

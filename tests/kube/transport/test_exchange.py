@@ -18,7 +18,7 @@ from yarl import URL
 
 from fakekube.front_end.authority import Authority
 from multikueue.kube.transport.connector import MOST_UNASKED
-from multikueue.kube.transport.exchange import _free_write_buffer
+from multikueue.kube.transport.exchange import LARGE_REQUEST, _free_write_buffer
 from multikueue.kube.transport.session import NOT_SENT, Session, open_session
 
 pytestmark = pytest.mark.anyio
@@ -136,6 +136,17 @@ async def test_a_connection_with_a_refusal_on_it_is_used_again() -> None:
     async with session_to(server) as (session, url):
         assert [await body_of(session, url) for _ in range(2)] == [b"no", b"{}"]
     assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "connections"),
+    [pytest.param(LARGE_REQUEST, 1, id="no large one"), pytest.param(LARGE_REQUEST + 1, 2, id="a large one")],
+)
+async def test_a_connection_that_carried_a_large_request_is_not_used_again(size: int, connections: int) -> None:
+    server = Server(ANSWER)
+    async with session_to(server) as (session, url):
+        assert [await body_of(session, url, "POST", data=b"x" * size) for _ in range(2)] == [b"{}"] * 2
+    assert server.connections == connections
 
 
 async def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
