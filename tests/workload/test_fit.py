@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from tests.builders import NOW, pod_set
 from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import (
     EARLIER,
+    RESERVED,
     admitted_copy,
     away,
     case_of,
@@ -167,13 +168,27 @@ def test_it_gives_its_quota_back_at_once_and_says_why() -> None:
     ]
 
 
-def test_the_event_comes_once() -> None:
-    known = reserved().nominated("w1").condition(FITS_NO_WORKER, message=f"{LACK}: w1", at=NOW - timedelta(hours=1))
+HOUR_AGO = NOW - timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("note", "events", "since"),
+    [(f"{LACK}: w1", [], HOUR_AGO), (f"{LACK}: w2", [f"No worker can ever hold it: {LACK}: w1"], NOW)],
+    ids=["the same", "another"],
+)
+def test_the_event_comes_once_for_each_note(note: str, events: list[str], since: datetime) -> None:
+    known = reserved().nominated("w1").condition(FITS_NO_WORKER, message=note, at=HOUR_AGO)
     decision = decided(known, never("w1"))
     assert decision.status is not None
     said = find_condition(decision.status.conditions, FITS_NO_WORKER)
     assert said is not None
-    assert (decision.events, said.last_transition_time) == ((), NOW - timedelta(hours=1))
+    assert ([event.message for event in decision.events], said.last_transition_time) == (events, since)
+
+
+def test_nothing_is_said_before_the_attempt_can_be_given_up() -> None:
+    local = reserved().nominated("w1")
+    decision = decided(local, never("w1"), now=RESERVED + timedelta(seconds=1))
+    assert (decision.phase, decision.status, decision.events) == (Phase.FITS_NOWHERE, local.build().status, ())
 
 
 def test_a_win_takes_the_note_away() -> None:

@@ -63,19 +63,20 @@ def fits_nowhere(case: Case) -> Outcome:
     if outcome.status is None or outcome.status is case.local.status:
         return outcome
     old = case.local.condition(FITS_NO_WORKER)
-    is_known = old is not None and old.message == found
-    since = old.last_transition_time if is_known and old is not None else None
+    known = old if old is not None and old.message == found else None
+    since = known.last_transition_time if known is not None else None
     conditions = with_own_condition(
         case, FITS_NO_WORKER, outcome.status.conditions, reason="TooLarge", message=found, since=since or case.now
     )
     status = replace(outcome.status, conditions=conditions)
-    events = () if is_known else (Event("Warning", "FitsNoWorker", message),)
+    events = (Event("Warning", "FitsNoWorker", message),) if known is None else ()
     return replace(outcome, status=status, events=events)
 
 
 def evicted_remotely(case: Case) -> Outcome:
     evicted = case.won.condition(EVICTED)
-    if evicted is not None and evicted.reason == f"{DEACTIVATED}DueTo{OUT_OF_TIME}":
+    assert evicted is not None
+    if evicted.reason == f"{DEACTIVATED}DueTo{OUT_OF_TIME}":
         return _out_of_time(case)
     message = f'Workload evicted on worker cluster: "{case.won.cluster}", resetting for re-admission'
     return retry(case, words.with_state_before(case, message, is_required=True, mark="."), is_complete=True)
@@ -98,7 +99,8 @@ def _out_of_time(case: Case) -> Outcome:
 def out_of_sync(case: Case) -> Outcome:
     """Only Succeeded and Failed are results. A copy that finished for another reason is dispatched again (CX-16)."""
     condition = case.won.condition(FINISHED)
-    reason = excerpt(condition.reason) if condition else ""
+    assert condition is not None
+    reason = excerpt(condition.reason)
     how = "is out of sync with its user job" if reason == OUT_OF_SYNC else f"ended as {reason}"
     message = f'Remote workload on worker cluster "{case.won.cluster}" {how}, resetting for re-dispatch'
     differs = _difference(case.won) if reason == OUT_OF_SYNC else ""

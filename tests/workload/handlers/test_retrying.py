@@ -10,6 +10,7 @@ from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.dispatch.remote import Remote, attempt_of
 from multikueue.testing import NOW
 from multikueue.workload.phases import Phase
+from tests.builders.workloads import JobBuilder
 from tests.workload.builders import (
     LATE,
     RESERVED,
@@ -99,10 +100,32 @@ def test_a_win_that_is_not_recorded_is_redone() -> None:
     assert decided(local, theirs).phase is Phase.EVICTED_REMOTELY
 
 
-def test_a_copy_that_ended_for_a_reason_of_its_own_is_tried_again_with_that_reason() -> None:
-    over = worker("w1", admitted_copy().finished("Whatever"), remote_job())
-    said = check_of(decided(won("w1"), over).status)[1]
-    assert said.startswith('Remote workload on worker cluster "w1" ended as Whatever, resetting for re-dispatch')
+ENDS = {
+    "for a reason of its own, so that a difference of the job explains nothing": (
+        "Whatever",
+        remote_job(),
+        "ended as Whatever, resetting for re-dispatch",
+    ),
+    "since its job is another one, with the difference": (
+        "OutOfSync",
+        remote_job(),
+        "is out of sync with its user job, resetting for re-dispatch: spec.suspend",
+    ),
+    "since its job is another one, which is gone by now": (
+        "OutOfSync",
+        None,
+        "is out of sync with its user job, resetting for re-dispatch",
+    ),
+}
+
+
+@pytest.mark.parametrize(("reason", "job", "message"), ENDS.values(), ids=ENDS.keys())
+def test_a_copy_that_ended_without_a_result_is_tried_again_with_the_reason(
+    reason: str, job: JobBuilder | None, message: str
+) -> None:
+    over = worker("w1", admitted_copy().finished(reason), job, difference=lambda _job, _copy: "spec.suspend")
+    said = f'Remote workload on worker cluster "w1" {message}, Previously: "Ready"'
+    assert check_of(decided(won("w1"), over).status) == ("Retry", said)
 
 
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
