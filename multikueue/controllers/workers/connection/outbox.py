@@ -170,14 +170,15 @@ class Outbox:
     async def _create_job(self, action: CreateJob, key: ObjectKey) -> None:
         """The irreversible step. Between request and answer the worker may hold the job: `Asked` records that."""
         local = self.context.store.workloads.get(key)
-        job = self.context.store.local_job(local) if local else None
-        job = self._as_counted(job, local) if local is not None and job is not None else None
-        if local is None or job is None:
+        if local is None or (found := self.context.store.local_job(local)) is None:
+            return
+        job = self._as_counted(found, local)
+        if job is None:
             return
         before, now = self.worker.expectations.asked(key), self.context.now()
         until = now + self.context.settings.timings.call_timeout + CARRIED_OUT
-        is_first = before is None or before.attempt != action.attempt or before.since is None
-        asked = Asked(action.attempt, until, now if is_first or before is None else before.since)
+        since = before.since if before is not None and before.attempt == action.attempt else None
+        asked = Asked(action.attempt, until, since or now)
         self.worker.ask_for_job(key, asked)
         for part in missing(job, self.worker.job_of(key)):
             try:
@@ -187,7 +188,7 @@ class Outbox:
                     if self.worker.expectations.asked(key) is None:
                         raise  # the watch has shown the job by now
                     self.worker.ask_for_job(key, replace(asked, why=excerpt(str(error))))
-                    if is_first:
+                    if since is None:
                         self.context.queues.workloads.add(key)  # it decides how long the job is requested again
                     raise
                 name = self.context.store.adapters.of(part).kind.name
@@ -259,7 +260,7 @@ class Outbox:
         """One live read, needed only after lost answers and forgotten ends; two where the copy may have been left out:
         without it the job would look like one whose copy is gone. A worker that was asked, and has no job, may not take it."""
         local, began = self.context.store.workloads.get(key), self.context.now()
-        name = self.context.store.owner(local) if local else None
+        name = self.context.store.owner(local) if local is not None else None
         if self.worker.workloads.may_have_left_out((key,)):
             await self._read(WORKLOADS, self.worker.workloads, key)
         is_there = name is not None and await self._find(name)

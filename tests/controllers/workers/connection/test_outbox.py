@@ -232,7 +232,10 @@ async def test_an_end_that_nobody_has_heard_of_is_read_and_brought_home() -> Non
     assert world.condition("Finished") is not None
 
 
-@pytest.mark.parametrize("meanwhile", ["nothing", "evicted", "finished", "deleted", "another plan", "asked elsewhere"])
+MEANWHILE = ("nothing", "evicted", "finished", "deleted", "gone at home", "its job is gone", "another plan", "asked elsewhere")
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
 async def test_a_job_is_started_on_a_look_of_its_own(meanwhile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes before it takes time: here a read of what an earlier request may have made."""
     world = table()
@@ -256,6 +259,10 @@ async def test_a_job_is_started_on_a_look_of_its_own(meanwhile: str, monkeypatch
                 world._set("w1", "job", Finished="True")
             case "deleted":
                 cluster.drop(kinds.WORKLOADS, key)
+            case "gone at home":
+                world.manager.drop(kinds.WORKLOADS, key)
+            case "its job is gone":
+                world.manager.drop(kinds.JOBS, JOB)
             case "another plan":
                 world.store.plans.put(key, Plan(local=local, attempt=attempt, at=world.now()))
             case "asked elsewhere":
