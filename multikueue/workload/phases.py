@@ -78,7 +78,7 @@ def _is_deactivated(case: Case, remote: Remote) -> bool:
 
 def _is_slice_pin_lost(case: Case) -> bool:
     remote = case.remote(case.slice.stays)
-    return remote is None or (not remote.is_reachable and remote.is_lost(case.now, case.rules.lost_after))
+    return remote is None or remote.is_lost(case.now, case.rules.lost_after)
 
 
 def _has_no_check(case: Case) -> bool:
@@ -119,7 +119,7 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
     (Phase.SLICE_PINNED, lambda case: case.winner is None and bool(case.slice.stays)),
     (Phase.FITS_NOWHERE, lambda case: case.winner is None and can_fit_nowhere(case)),
     (Phase.NOMINATING, lambda case: case.winner is None),
-    (Phase.WINNER_LOST, lambda case: not case.won.is_reachable and case.won.is_lost(case.now, case.rules.lost_after)),
+    (Phase.WINNER_LOST, lambda case: case.won.is_lost(case.now, case.rules.lost_after)),
     (Phase.WINNER_UNREACHABLE, lambda case: not case.won.is_reachable),
     (Phase.COMPLETING, lambda case: case.won.has_result),
     (Phase.OUT_OF_SYNC, lambda case: case.won.has(FINISHED)),

@@ -773,3 +773,20 @@ def test_a_worker_with_something_of_ours_is_not_forgotten(
     assert store.workers["w9"].may_have(KEY)
     worker.forget()
     assert store.forget_worker("w9")
+
+
+NEEDED: dict[str, Callable[[Store], None]] = {
+    "it is registered": lambda store: store.clusters.upsert(multikueue_cluster("w9").build()),
+    "a config names it": lambda store: store.configs.upsert(multikueue_config("other", "w9").build()),
+    "a workload was won there": lambda store: store.workloads.upsert(local().cluster_name("w9").version(7).build()),
+}
+
+
+@pytest.mark.parametrize("need", NEEDED.values(), ids=NEEDED)
+def test_a_worker_that_is_needed_is_not_forgotten(need: Callable[[Store], None]) -> None:
+    store, _ = stored()
+    store.worker("w9").connected()
+    need(store)
+    assert not store.forget_worker("w9")
+    assert "w9" in store.workers
+    assert not store.forget_worker("one that was never there")

@@ -17,6 +17,7 @@ from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import (
     ATTEMPT,
     BOTH,
+    EARLIER,
     LATE,
     admitted_copy,
     away,
@@ -38,6 +39,7 @@ from tests.workload.builders import (
 
 PHASES = {
     "a deleted workload is gone": (Phase.GONE, None, ()),
+    "one that is being deleted": (Phase.GONE, won().deleted(), (worker("w1", admitted_copy(), remote_job()),)),
     "a workload without our check is not ours": (Phase.UNCHECKED, pending().reserved("cq"), ()),
     "one whose check is gone before any worker was asked for its job": (
         Phase.UNCHECKED,
@@ -75,6 +77,21 @@ PHASES = {
         reserved().nominated("w1"),
         (worker("w1", copy().evicted("Deactivated")),),
     ),
+    "what was deactivated is of an earlier attempt": (
+        Phase.NOMINATING,
+        reserved().nominated("w1"),
+        (worker("w1", copy(EARLIER).evicted("Deactivated")),),
+    ),
+    "one was deactivated, and is active again": (
+        Phase.NOMINATING,
+        reserved().nominated("w1"),
+        (worker("w1", copy().condition("Evicted", "False", reason="Deactivated")),),
+    ),
+    "one was preempted, and queues again there": (
+        Phase.NOMINATING,
+        reserved().nominated("w1"),
+        (worker("w1", copy().evicted("Preempted")),),
+    ),
     "another check is not ready": (Phase.WAITING, reserved().check("other"), BOTH),
     "one admitted": (Phase.ADMITTED, reserved().nominated("w1"), (worker("w1", admitted_copy()),)),
     "one admitted that is being withdrawn": (
@@ -86,6 +103,17 @@ PHASES = {
     "the winner ended out of sync": (Phase.OUT_OF_SYNC, won(), (worker("w1", admitted_copy().finished("OutOfSync")),)),
     "the winner evicted it": (Phase.EVICTED_REMOTELY, won(), (worker("w1", copy().evicted(), remote_job()),)),
     "the winner's copy is gone": (Phase.WINNER_GONE, won(), BOTH),
+    "the winner's copy is of an earlier attempt": (
+        Phase.WINNER_GONE,
+        won(),
+        (worker("w1", admitted_copy(EARLIER), remote_job()),),
+    ),
+    "the winner's copy is not admitted any more": (Phase.WINNER_GONE, won(), (worker("w1", copy(), remote_job()),)),
+    "the winner's copy is gone before the win is recorded": (
+        Phase.WINNER_GONE,
+        reserved().nominated("w1"),
+        (worker("w1", None, remote_job()),),
+    ),
     "the winner's job is gone": (Phase.WINNER_GONE, won(), (worker("w1", admitted_copy()),)),
     "Ready without a recorded winner": (Phase.WINNER_GONE, reserved().check("mk", "Ready"), BOTH),
     "the winner is away": (Phase.WINNER_UNREACHABLE, won(), (away(worker("w1", admitted_copy(), remote_job())),)),
@@ -100,6 +128,30 @@ PHASES = {
 @pytest.mark.parametrize(("phase", "local", "remotes"), PHASES.values(), ids=PHASES.keys())
 def test_phase(phase: Phase, local: WorkloadBuilder | None, remotes: tuple[Remote, ...]) -> None:
     assert decided(local, *remotes).phase is phase
+
+
+TWO = (worker("w1", admitted_copy(at=NOW + timedelta(seconds=1))), worker("w2", admitted_copy()))
+NAMED = reserved().nominated("w1", "w2")
+
+CHOICES = {
+    "the first to admit": (NAMED, TWO, "", "w2"),
+    "the one chosen before": (NAMED, TWO, "w1", "w1"),
+    "another, where that one may not win any more": (reserved().nominated("w2"), TWO, "w1", "w2"),
+    "none, once it is admitted nowhere": (NAMED, BOTH, "w1", ""),
+    "as before, while a worker has the job": (NAMED, (worker("w1", admitted_copy(), remote_job()), TWO[1]), "w3", "w3"),
+    "as before, once the win is recorded": (won("w2"), TWO, "w1", "w1"),
+    "as before, without quota": (pending().check().nominated("w1", "w2"), TWO, "w1", "w1"),
+}
+
+
+@pytest.mark.parametrize(("local", "remotes", "before", "chosen"), CHOICES.values(), ids=CHOICES.keys())
+def test_who_is_chosen(local: WorkloadBuilder, remotes: tuple[Remote, ...], before: str, chosen: str) -> None:
+    assert case_of(local, *remotes, choice=before).chosen == chosen
+
+
+def test_without_quota_nobody_has_won() -> None:
+    local = pending().check("mk", "Ready").cluster_name("w1")
+    assert case_of(local, worker("w1", admitted_copy(), remote_job())).winner is None
 
 
 OF_SLICES = {Phase.SLICE_TOO_EARLY, Phase.SLICE_PINNED, Phase.SLICE_PIN_LOST}

@@ -37,6 +37,7 @@ def test_a_job_is_found_by_the_workload_it_names() -> None:
     assert found is not None
     assert found.metadata.name == "job"
     assert worker.held() == {KEY}
+    assert (worker.may_run(KEY), worker.may_run(ObjectKey("default", "other"))) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +127,16 @@ def test_nobody_is_concerned_once_nothing_is_left() -> None:
     assert places.of(KEY, lambda _: True) == ()
 
 
+def test_a_job_that_goes_is_noted_nowhere() -> None:
+    places = Places()
+    worker, there = WorkerView("w1", places=places), job("job").prebuilt("wl").build()
+    worker.jobs.upsert(there)
+    assert places.of(KEY, lambda _: True) == ("w1",)
+    assert places.of(KEY, lambda _: False) == ()
+    worker.jobs.remove(there)
+    assert places.of(KEY, lambda _: True) == ()
+
+
 def test_a_name_given_to_another_cluster_forgets_the_one_before() -> None:
     worker = view()
     worker.workloads.upsert(workload("wl").version(10_000).build())
@@ -200,6 +211,18 @@ def test_a_worker_is_away_since_it_was_last_reached() -> None:
     assert worker.link.since is None
     worker.recorded(NOW)
     assert worker.link.since is None, "what an earlier process has seen is over"
+
+
+def test_a_worker_whose_connection_ends_is_away_since_then_and_lost_only_by_a_failed_probe() -> None:
+    worker = view()
+    worker.connected()
+    for why, at in (("its credential was changed", NOW), ("its MultiKueueCluster is gone", NOW + HOUR)):
+        worker.disconnected(why, at)
+    assert worker.link.since == NOW
+    assert not worker.is_lost(NOW + 2 * HOUR, HOUR), "nobody has asked it since"
+    worker.probe_failed(NOW + HOUR, NOW + HOUR, HOUR)
+    worker.disconnected("its MultiKueueCluster is gone", NOW + 2 * HOUR)
+    assert worker.is_lost(NOW + 2 * HOUR, HOUR), "it was asked in time"
 
 
 # Who begins to act: what is away counts from what the leader before it knew.

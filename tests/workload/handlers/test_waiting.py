@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from multikueue.api.kueue.workload import UNDISPATCHABLE_ANNOTATION
+from multikueue.workload.phases import Phase
 from tests.builders import NOW, workload
+from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import BOTH, LATE, away, but, check_of, decided, pending, reserved, worker
 
 
@@ -27,19 +31,28 @@ def test_without_quota_the_nomination_of_a_worker_not_yet_seen_stays() -> None:
         assert status.nominated_cluster_names == ()
 
 
-def test_an_undispatchable_workload_is_rejected() -> None:
-    decision = decided(reserved(), *BOTH, problem="No multikueue adapter found")
-    assert check_of(decision.status) == ("Rejected", 'No multikueue adapter found, Previously: "Pending"')
+NO_ADAPTER = "No multikueue adapter found"
 
 
-def test_an_undispatchable_workload_is_rejected_before_it_has_quota() -> None:
-    decision = decided(pending().check(), *BOTH, problem="No multikueue adapter found")
-    assert check_of(decision.status)[0] == "Rejected"
+@pytest.mark.parametrize("local", [pending().check(), reserved()], ids=["before it has quota", "with quota"])
+def test_an_undispatchable_workload_is_rejected(local: WorkloadBuilder) -> None:
+    decision = decided(local, *BOTH, problem=NO_ADAPTER)
+    assert check_of(decision.status) == ("Rejected", f'{NO_ADAPTER}, Previously: "Pending"')
+
+
+@pytest.mark.parametrize(
+    ("phase", "local"),
+    [(Phase.UNRESERVED, pending().check("mk", "Rejected")), (Phase.EVICTED, reserved().evicted())],
+    ids=["it is rejected already", "it is to give its quota back first"],
+)
+def test_an_undispatchable_workload_is_rejected_once_and_in_its_turn(phase: Phase, local: WorkloadBuilder) -> None:
+    decision = decided(local, *BOTH, problem=NO_ADAPTER)
+    assert (decision.phase, decision.events) == (phase, ())
 
 
 def test_one_whose_job_may_still_come_is_not_rejected_before_it_has_quota() -> None:
     local = workload("wl").queue("main").request(cpu=1).check()
-    assert check_of(decided(local, *BOTH, problem="No multikueue adapter found").status)[0] == "Pending"
+    assert check_of(decided(local, *BOTH, problem=NO_ADAPTER).status)[0] == "Pending"
 
 
 def test_one_that_explains_itself_already_is_not_rejected_before_it_has_quota() -> None:
