@@ -23,17 +23,17 @@ def completing(case: Case) -> Outcome:
     losers = tuple(loser_removals(case))
     if not case.has_won:
         return replace(record_win(case, losers), again_after=timedelta())
+    remote = case.won.condition(FINISHED)
+    assert remote is not None
     # Not while its request is unanswered: the watch may show the copy before the job.
     job_is_gone = not case.is_current(case.won.job) and not case.won.is_asked_for(case.attempt)
     if not case.is_job_finished and not job_is_gone:
-        given_up_at = _given_up_at(case)
+        given_up_at = _given_up_at(case, remote)
         if given_up_at is None or case.now < given_up_at:
             return unchanged(case, desired=losers, after=None if given_up_at is None else given_up_at - case.now)
         if case.won.read_at is None or case.won.read_at < given_up_at:
             look = Found(cluster=case.won.cluster, why="it is held, and its workload is finished")
             return unchanged(case, desired=(*losers, look))
-    remote = case.won.condition(FINISHED)
-    assert remote is not None
     finished = Condition(
         type=FINISHED,
         status="True",
@@ -46,15 +46,14 @@ def completing(case: Case) -> Outcome:
     return replace(unchanged(case, desired=losers), status=_with_end_of_logs(ended))
 
 
-def _given_up_at(case: Case) -> datetime | None:
-    """When to give up a suspended job whose copy is finished; None for other jobs.
+def _given_up_at(case: Case, finished: Condition) -> datetime | None:
+    """When to give up a suspended job whose copy is `finished`; None for other jobs.
 
     A cluster restored from a backup may have lost the end of the job. The watch may also be late: so the job is read
     once more at that time, since the elapsed time alone proves nothing after a suspend of the process or a stalled
     watch.
     """
-    finished = case.won.condition(FINISHED)
-    if finished is None or not case.won.is_reachable or not case.won.is_held:
+    if not case.won.is_held:
         return None
     return min(finished.last_transition_time or LONG_AGO, case.now) + case.rules.lost_after
 

@@ -14,6 +14,7 @@ from multikueue.api.meta import render_time
 from multikueue.dispatch.remote import Remote
 from multikueue.dispatch.slices import Slice
 from multikueue.testing import NOW
+from multikueue.workload.case import MAX_NOMINATED
 from multikueue.workload.decide import decide
 from multikueue.workload.decision_rules import NO_RETENTION, CopyRetention
 from multikueue.workload.handlers.outcome import Outcome
@@ -104,6 +105,9 @@ def test_the_end_of_the_logs_is_written_once_and_follows_the_retention() -> None
     ("remote", "more"),
     [
         pytest.param(OVER, {"copy_retention": NO_RETENTION, "has_life": True}, id="at once, and no logs stay"),
+        pytest.param(
+            OVER, {"copy_retention": ONE_DAY, "has_life": True, "now": NOW + DAY}, id="their time is over by now"
+        ),
         pytest.param(worker("w2"), {"copy_retention": ONE_DAY, "has_life": True}, id="there is no copy"),
         pytest.param(OVER, {"copy_retention": ONE_DAY}, id="beside Kueue, where it would be a write of its own"),
     ],
@@ -133,9 +137,17 @@ def test_the_copy_of_a_finished_workload_is_retained_while_its_win_is_told() -> 
 def test_where_a_finished_job_ran_is_not_told_of_a_worker_without_it_or_no_longer_nominated() -> None:
     local = reserved().nominated("w1").finished()
     assert decided(local, worker("w1", admitted_copy())).status == local.build().status
-    evicted = reserved().finished()
     done = worker("w1", admitted_copy().finished(), remote_job().complete())
-    assert decided(evicted, done).status == evicted.build().status
+    others = (f"other-{number}" for number in range(MAX_NOMINATED))
+    for unnamed in (reserved().finished(), reserved().nominated(*others).finished()):
+        assert decided(unnamed, done).status == unnamed.build().status
+
+
+def test_no_copy_is_retained_where_no_job_was() -> None:
+    decision = decided(
+        reserved().nominated("w1").finished(), worker("w1", admitted_copy().finished()), copy_retention=ONE_DAY
+    )
+    assert (told(decision), decision.again_after) == (["DeleteWorkload w1"], None)
 
 
 def test_a_workload_is_not_finished_before_its_job_is_final() -> None:
