@@ -24,7 +24,7 @@ from multikueue.workload.handlers.retrying import winner_gone
 
 def admitted(case: Case) -> Outcome:
     losers = tuple(loser_removals(case))
-    in_step = (InStep(cluster=case.won.cluster, why="it runs there"),) if case.won.workload else ()
+    in_step = (InStep(cluster=case.won.cluster, why="it runs there"),)
     if case.won.job_state.is_incomplete and case.is_current(case.won.job):
         after = case.won.unfit.until - case.now if case.won.unfit is not None else None
         return unchanged(case, desired=(*losers, *in_step, *_completion(case)), after=after)

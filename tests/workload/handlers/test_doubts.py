@@ -12,6 +12,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.kueue.workload import FAILED_ON
 from multikueue.api.meta import ObjectKey, encode
+from multikueue.dispatch.remote import Asked
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, ServerError, Throttled
 from multikueue.testing import NOW
 from multikueue.workload.phases import Phase
@@ -360,6 +361,18 @@ def test_a_worker_out_of_reach_with_the_job_of_an_earlier_attempt_holds_the_job_
     decision = decided(local, worker("w1", admitted_copy()), left)
     assert (told(decision), decision.again_after) == ([], timedelta(minutes=15))
     assert told(decided(local, worker("w1", admitted_copy()), left, now=LATE)) == ["CreateJob w1"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "actions", "after"),
+    [(29, ["CreateJob w1"], timedelta(seconds=1)), (30, [], timedelta(seconds=70))],
+    ids=["as long as an answer may come", "and then it is read once no request is under way"],
+)
+def test_a_job_is_asked_for_again_for_half_a_minute(seconds: int, actions: list[str], after: timedelta) -> None:
+    since, until = NOW - timedelta(seconds=seconds), NOW + timedelta(seconds=70)
+    asked = msgspec.structs.replace(worker("w1", admitted_copy()), asked=Asked(ATTEMPT, until, since))
+    decision = decided(reserved().nominated("w1"), asked)
+    assert (told(decision), decision.again_after) == (actions, after)
 
 
 def test_a_worker_is_lost_only_if_it_was_asked_in_vain_after_its_time() -> None:

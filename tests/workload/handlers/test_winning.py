@@ -212,10 +212,25 @@ def test_a_job_that_is_still_wanted_is_asked_for_again_at_once() -> None:
     assert told(decided(reserved().nominated("w1"), asked)) == ["CreateJob w1"]
 
 
-def test_a_stale_job_in_the_way_is_removed_first() -> None:
-    assert told(decided(reserved().nominated("w1"), worker("w1", admitted_copy(), remote_job(EARLIER)))) == [
-        "DeleteJob w1"
-    ]
+STALE = {
+    "on the winner": ((worker("w1", admitted_copy(), remote_job(EARLIER)),), ["DeleteJob w1"]),
+    "on the winner, and in part": (
+        (worker("w1", admitted_copy(), remote_job(EARLIER), is_incomplete=True),),
+        ["DeleteJob w1"],
+    ),
+    "on another worker": ((worker("w1", admitted_copy()), worker("w2", None, remote_job(EARLIER))), ["DeleteJob w2"]),
+}
+
+
+@pytest.mark.parametrize(("remotes", "actions"), STALE.values(), ids=STALE)
+def test_a_stale_job_in_the_way_is_removed_first(remotes: tuple[Remote, ...], actions: list[str]) -> None:
+    assert told(decided(reserved().nominated("w1"), *remotes)) == actions
+
+
+def test_a_check_that_is_added_again_is_ready_where_the_job_runs() -> None:
+    runs = worker("w1", admitted_copy(), remote_job())
+    decision = decided(reserved().admitted().cluster_name("w1"), runs)
+    assert (check_of(decision.status)[0], told(decision)) == ("Ready", [])
 
 
 def test_the_winner_is_never_replaced_for_drift() -> None:
