@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.workloads.retention import RetentionSweep
+from multikueue.runtime import DONE
 from multikueue.settings import PodsReady, Quota
 from multikueue.settings import Retention as Kept
 from tests.controllers.table import NAMESPACE, Table, table
@@ -129,6 +131,33 @@ async def test_what_is_being_deleted_already_is_left_alone() -> None:
     world.time += HOUR
     calls = len(world.manager.calls)
     await RetentionSweep(world.world).reconcile(key)
+    assert len(world.manager.calls) == calls
+
+
+def with_eviction(world: Table, **changes: object) -> None:
+    conditions = [each | changes if each["type"] == "Evicted" else each for each in world.status()["conditions"]]
+    world.manager.change(kinds.WORKLOADS, world.key(), {"status": {"conditions": conditions}})
+
+
+GOES = {"metadata": {"deletionTimestamp": "2026-01-01T13:00:00Z"}}
+MEANWHILE: dict[str, Callable[[Table], object]] = {
+    "its Workload is gone": lambda world: world.manager.drop(kinds.WORKLOADS, world.key()),
+    "its Workload is being deleted": lambda world: world.manager.change(kinds.WORKLOADS, world.key(), GOES),
+    "it is gone": lambda world: world.manager.drop(kinds.JOBS, JOB),
+    "it is being deleted": lambda world: world.manager.change(kinds.JOBS, JOB, GOES),
+    "its eviction is over": lambda world: with_eviction(world, status="False"),
+    "nothing says since when it is evicted": lambda world: with_eviction(world, lastTransitionTime=None),
+}
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE.values(), ids=MEANWHILE)
+async def test_no_job_of_a_deactivated_workload_is_deleted_where(meanwhile: Callable[[Table], object]) -> None:
+    world = await deactivated(DEACTIVATED)
+    key = world.key()
+    meanwhile(world)
+    world.time += HOUR
+    calls = len(world.manager.calls)
+    assert await RetentionSweep(world.world).reconcile(key) == DONE
     assert len(world.manager.calls) == calls
 
 
