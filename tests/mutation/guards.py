@@ -88,9 +88,14 @@ def guards_in(module: str) -> list[Guard]:
 
 EFFECTS = "multikueue/dispatch/copies/effects.py"
 EVICTING = "multikueue/workload/handlers/evicting.py"
+OUTBOX = "multikueue/controllers/workers/connection/outbox.py"
+AGAIN = "a second look where nothing is started, or nothing was done before, finds the same"
 NO_ITEM = "what is not there is of no attempt, so mypy alone needs the question"
 
 EQUIVALENT = {
+    (OUTBOX, "for action in self._left(key, plan) if True else left:"): AGAIN,
+    (OUTBOX, "for action in self._left(key, plan) if first else left:"): AGAIN,
+    (OUTBOX, "for action in self._left(key, plan) if plan.is_running_on(self.worker.name) else left:"): AGAIN,
     (EFFECTS, "elif not plan.is_current(remote.workload, remote):"): NO_ITEM,
     (EFFECTS, "plan.is_current(remote.workload, remote)"): NO_ITEM,
     (EFFECTS, "remote.job_state.is_inherited"): NO_ITEM,

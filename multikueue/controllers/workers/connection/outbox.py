@@ -89,8 +89,6 @@ class Outbox:
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Does the rest of the plan here; nothing while the worker is out of reach, or the plan is replaced."""
-        if not self.worker.link.is_connected:
-            return DONE
         plan = self.context.store.plans.get(key)
         if plan is None:
             return DONE

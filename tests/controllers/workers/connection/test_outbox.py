@@ -6,21 +6,26 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api import kinds
 from multikueue.api.jobs.pod import GROUP_FAST_ANNOTATION, PARENT_ANNOTATION, ROLE_HASH_ANNOTATION
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL
-from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.copies.plan import Found, Plan, Running
+from multikueue.api.meta import ObjectKey, encode
+from multikueue.dispatch.copies.plan import Absent, Copied, Found, Plan, Running
 from multikueue.dispatch.remote import Asked, attempt_of
-from multikueue.errors import ClusterUnreachable, Conflict, Forbidden, InvalidObject, MultiKueueError
+from multikueue.errors import ClusterUnreachable, Conflict, Forbidden, InvalidObject, MultiKueueError, NotFound
 from multikueue.jobs.framework.priority import Priority
+from multikueue.jobs.framework.workloads import LONGEST_NAME
 from multikueue.jobs.kinds.pods.group import POD_GROUP
+from multikueue.runtime import AGAIN, DONE
 from multikueue.settings import Integrations
 from multikueue_simulator.time import VirtualLoop
+from tests.builders import workload
 from tests.controllers.table import NAMESPACE, Table, job_body, table
 from tests.jobs.builders import stored
 from tests.jobs.kinds.pods.builders import group, member
+from tests.kube.test_definitions import PLAIN, documents
 
 pytestmark = pytest.mark.anyio
 
@@ -232,7 +237,16 @@ async def test_an_end_that_nobody_has_heard_of_is_read_and_brought_home() -> Non
     assert world.condition("Finished") is not None
 
 
-MEANWHILE = ("nothing", "evicted", "finished", "deleted", "gone at home", "its job is gone", "another plan", "asked elsewhere")
+MEANWHILE = (
+    "nothing",
+    "evicted",
+    "finished",
+    "deleted",
+    "gone at home",
+    "its job is gone",
+    "another plan",
+    "asked elsewhere",
+)
 
 
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
@@ -272,6 +286,122 @@ async def test_a_job_is_started_on_a_look_of_its_own(meanwhile: str, monkeypatch
     monkeypatch.setattr(cluster, "get", while_it_is_read)
     await world.outboxes["w1"].reconcile(key)
     assert world.runs_on() == (["w1"] if meanwhile == "nothing" else [])
+
+
+ERROR = "500 InternalError: no answer in time"
+
+
+@pytest.mark.parametrize(
+    ("attempt", "why", "there", "is_passed_over"),
+    [
+        pytest.param("", ERROR, None, True, id="nothing, after an error"),
+        pytest.param("", "", None, False, id="nothing, after no answer at all"),
+        pytest.param("earlier", ERROR, None, False, id="nothing, of an earlier attempt"),
+        pytest.param("", ERROR, {ORIGIN_LABEL: "multikueue", PREBUILT_LABEL: "wl"}, False, id="a job of ours"),
+        pytest.param("", ERROR, {}, True, id="a job of somebody else"),
+    ],
+)
+async def test_a_worker_that_was_asked_for_a_job_is_passed_over_if_a_look_there_finds(
+    attempt: str, why: str, there: dict[str, str] | None, is_passed_over: bool
+) -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    key, worker = world.key(), world.store.worker("w1")
+    local = world.store.workloads.get(key)
+    assert local is not None
+    if there is not None:
+        body = job_body("job")
+        body["metadata"]["labels"] |= there
+        with world.workers["w1"].unheard(kinds.JOBS):
+            world.workers["w1"].put(kinds.JOBS, body)
+    look = Found(cluster="w1", why="a request without an answer")
+    world.store.plans.put(key, Plan(local=local, attempt=attempt_of(local), at=world.now(), desired=(look,)))
+    worker.ask_for_job(key, Asked(attempt or attempt_of(local), world.now(), why=why))
+    await world.outboxes["w1"].reconcile(key)
+    assert worker.expectations.asked(key) is None
+    assert worker.expectations.is_passed_over(key) is is_passed_over
+    assert (worker.jobs.of(kinds.JOBS).get(JOB) is not None) is bool(there)
+
+
+@pytest.mark.parametrize(("is_made", "is_replaced"), [(True, True), (True, False), (False, True)])
+async def test_only_after_a_copy_is_made_for_a_plan_that_is_replaced_the_new_one_is_looked_at_again(
+    is_made: bool, is_replaced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The decision that was made meanwhile did not know of the copy."""
+    world = table()
+    world.submit()
+    await world.settle()
+    key, cluster, copies = world.key(), world.workers["w1"], world.store.worker("w1").workloads
+    local, there = world.store.workloads.get(key), copies.get(key)
+    assert local is not None
+    assert there is not None
+    copied, absent = (
+        Copied(cluster="w1", why="nominated"),
+        Absent(cluster="w1", why="", uids=frozenset({there.metadata.uid})),
+    )
+    plan = Plan(local=local, attempt=attempt_of(local), at=world.now(), desired=(copied if is_made else absent,))
+    if is_made:
+        cluster.drop(kinds.WORKLOADS, key)
+    world.store.plans.put(key, plan)
+    call = "create" if is_made else "delete"
+    really = getattr(cluster, call)
+
+    async def while_it_is_called(*args: Any, **more: Any) -> Any:
+        if is_replaced:
+            world.store.plans.put(key, replace(plan, at=plan.at + timedelta(seconds=1)))
+        return await really(*args, **more)
+
+    monkeypatch.setattr(cluster, call, while_it_is_called)
+    assert await world.outboxes["w1"].reconcile(key) == (AGAIN if is_made and is_replaced else DONE)
+
+
+# Whom a long name would mislead.
+
+LONG = ObjectKey(NAMESPACE, "w" * (LONGEST_NAME + 1))
+
+
+@pytest.mark.parametrize(
+    ("key", "pod_sets", "is_made", "asked"),
+    [
+        pytest.param(LONG, 10, True, 1, id="Kueue 0.18 reads it in an annotation"),
+        pytest.param(LONG, 8, False, 2, id="an older one does not"),
+        pytest.param(LONG, None, False, 2, id="nobody knows which one it is"),
+        pytest.param(ObjectKey(NAMESPACE, LONG.name[1:]), 8, True, 0, id="a shorter one is a label, too"),
+    ],
+)
+async def test_a_copy_of_a_long_name_is_made_where_kueue_can_read_it(
+    key: ObjectKey, pod_sets: int | None, is_made: bool, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another Kueue would make a second Workload for its job: both would hold quota, and an eviction would stop neither."""
+    world = table()
+    cluster, outbox = world.workers["w1"], world.outboxes["w1"]
+    paths: list[str] = []
+
+    async def request(_method: str, path: str) -> bytes:
+        paths.append(path)
+        if pod_sets is None:
+            raise NotFound(404, "NotFound", path)
+        return encode(documents(PLAIN, pod_sets)[path])
+
+    monkeypatch.setattr(cluster, "request", request)
+    local = workload(key.name, namespace=NAMESPACE).queue("main").request(cpu=1).reserved("cq").build()
+    world.store.workloads.upsert(local)
+    assert await outbox.reconcile(key) == DONE
+    absent, copied = Absent(cluster="w1", why="", uids=frozenset()), Copied(cluster="w1", why="nominated")
+    plan = Plan(local=local, attempt=attempt_of(local), at=world.now(), desired=(absent,), origin="multikueue")
+    world.store.plans.put(key, plan)
+    await outbox.reconcile(key)
+    assert paths == [], "nothing is to be made"
+    world.store.plans.put(key, replace(plan, desired=(copied,)))
+    await outbox.reconcile(key)
+    if is_made:
+        cluster.drop(kinds.WORKLOADS, key)
+    world.store.worker("w1").expectations.forget(key)
+    await outbox.reconcile(key)
+    assert (cluster.find(kinds.WORKLOADS, key) is not None) is is_made
+    assert world.store.worker("w1").expectations.is_passed_over(key) is not is_made
+    assert len([path for path in paths if path.startswith("/apis")]) == asked
 
 
 # What is sent is what was counted.
