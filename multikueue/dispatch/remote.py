@@ -250,9 +250,13 @@ def is_of_attempt(item: Object | None, local: Workload, attempt: str) -> bool:
     mark = item.metadata.annotations.get(ATTEMPT_ANNOTATION)
     if mark is not None:
         return mark == attempt
-    reserved = local.condition(QUOTA_RESERVED)
-    created, since = moment(item.metadata.creation_timestamp), reserved.last_transition_time if reserved else None
+    created, since = moment(item.metadata.creation_timestamp), _reserved_at(local)
     return created is not None and since is not None and created >= since
+
+
+def _reserved_at(local: Workload) -> datetime | None:
+    reserved = local.condition(QUOTA_RESERVED)
+    return reserved.last_transition_time if reserved is not None else None
 
 
 def is_taken_over(item: Object | None, local: Workload, attempt: str, remote: Remote) -> bool:
@@ -266,8 +270,7 @@ def is_taken_over(item: Object | None, local: Workload, attempt: str, remote: Re
         return False
     if local.status.cluster_name == remote.cluster and _is_won(local):
         return True
-    reserved = local.condition(QUOTA_RESERVED)
-    since = reserved.last_transition_time if reserved else None
+    since = _reserved_at(local)
     if remote.job is None or since is None or not _is_unmarked(remote.job):
         return False
     created = moment(remote.job.metadata.creation_timestamp)

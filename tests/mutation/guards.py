@@ -90,12 +90,16 @@ EFFECTS = "multikueue/dispatch/copies/effects.py"
 EVICTING = "multikueue/workload/handlers/evicting.py"
 OUTBOX = "multikueue/controllers/workers/connection/outbox.py"
 AGAIN = "a second look where nothing is started, or nothing was done before, finds the same"
+REMOTE = "multikueue/dispatch/remote.py"
+NO_TIME = "an attempt has the time of its reservation, so mypy alone needs the question"
 NO_ITEM = "what is not there is of no attempt, so mypy alone needs the question"
 
 EQUIVALENT = {
     (OUTBOX, "for action in self._left(key, plan) if True else left:"): AGAIN,
     (OUTBOX, "for action in self._left(key, plan) if first else left:"): AGAIN,
     (OUTBOX, "for action in self._left(key, plan) if plan.is_running_on(self.worker.name) else left:"): AGAIN,
+    (REMOTE, "return created is not None and created >= since"): NO_TIME,
+    (REMOTE, "if remote.job is None or not _is_unmarked(remote.job):"): NO_TIME,
     (EFFECTS, "elif not plan.is_current(remote.workload, remote):"): NO_ITEM,
     (EFFECTS, "plan.is_current(remote.workload, remote)"): NO_ITEM,
     (EFFECTS, "remote.job_state.is_inherited"): NO_ITEM,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from multikueue.api.kinds import JOBS
 from multikueue.api.kubernetes.printed import WORKLOAD_ANNOTATION
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
 from multikueue.api.kueue.workload import Workload, WorkloadSpec
+from multikueue.dispatch.remote import Asked
 from multikueue.jobs.framework.pod_set_info import placement
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.quota.engine import Engine
 from multikueue.store.caches.cache import ByName
 from multikueue.store.store import Store
-from tests.builders import NOW, admission_check, flavor, job
-from tests.builders.workloads import WorkloadBuilder
+from tests.builders import NOW, admission_check, flavor, job, workload
+from tests.builders.workloads import JobBuilder, WorkloadBuilder
 from tests.jobs import places
 from tests.jobs.builders import workload_of
 from tests.store.known import KEY, Noted, case_in, local, stored
@@ -93,6 +95,45 @@ def test_a_job_that_still_says_where_it_ran_is_neither_over_here_nor_copied() ->
         meta = job("job").queue("main").version(version).value.metadata
         store.jobs.upsert(msgspec.structs.replace(marked, metadata=meta))
         assert case_in(store).may_copy_job is expected
+
+
+RUNS_HERE = {
+    "a job that workers run": (job("job").managed_by().running(), False),
+    "one that nobody has started": (job("job").suspended(), False),
+    "one that was stopped, while its pods end": (job("job").suspended().running(), True),
+    "one that was started, and has no pods yet": (job("job"), True),
+}
+
+
+@pytest.mark.parametrize(("made", "runs"), RUNS_HERE.values(), ids=RUNS_HERE)
+def test_what_may_run_on_the_manager_cluster(made: JobBuilder, runs: bool) -> None:
+    store, _ = stored()
+    assert store.may_run_here(made.build()) is runs
+
+
+STOPS = {
+    "a job that goes on": (job("job"), True),
+    "one that is over": (job("job").complete(), False),
+    "one that is being deleted": (job("job").deleted(), False),
+    "a later one of its name": (job("job").uid("another"), False),
+}
+
+
+@pytest.mark.parametrize(("made", "is_first"), STOPS.values(), ids=STOPS)
+def test_which_job_stops_before_its_deleted_workload_goes(made: JobBuilder, is_first: bool) -> None:
+    store, _ = stored()
+    there = made.queue("main").version(9).build()
+    store.jobs.upsert(there)
+    assert store.job_to_stop(local().build()) == (there if is_first else None)
+
+
+def test_a_job_is_beside_only_where_another_worker_has_it_or_was_asked() -> None:
+    store, _ = stored()
+    for name in ("w1", "w2"):
+        store.worker(name).workloads.upsert(workload("wl").origin().build())
+    store.worker("w1").ask_for_job(KEY, Asked("attempt", NOW))
+    assert (*store.may_run_beside(KEY, "w1"),) == ()
+    assert (*store.may_run_beside(KEY, "w2"),) == ("w1",)
 
 
 def test_what_has_ended_is_packed_and_wakes_nobody_when_it_is_seen_again() -> None:

@@ -63,16 +63,21 @@ def noted_by(change: Callable[[Store], None]) -> list[str]:
 
 
 @pytest.mark.parametrize("follows", ["nothing", "a new workload of that name"])
-def test_what_may_be_on_a_worker_not_yet_seen_is_kept_in_mind_when_the_workload_goes(follows: str) -> None:
+@pytest.mark.parametrize("had_ended", [False, True], ids=["before its end", "after it"])
+def test_what_may_be_on_a_worker_not_yet_seen_is_kept_in_mind_when_the_workload_goes(
+    follows: str, had_ended: bool
+) -> None:
+    """What has ended has left nothing that runs, and a worker without a connection is asked for nothing."""
     store, _ = stored()
-    store.workloads.upsert(local().nominated("w1", "w2").version(2).build())
+    gone = local().nominated("w1", "w2", "w9").version(2)
+    store.workloads.upsert((gone.finished() if had_ended else gone).build())
     not_seen_yet(store.worker("w2"))
     if follows == "nothing":
-        store.workloads.remove(local().version(2).build())
+        store.workloads.remove(gone.build())
     else:
         store.workloads.upsert(local().uid("another").version(3).build())
     asked = [store.worker(name).expectations.asked(KEY) for name in ("w1", "w2")]
-    assert asked == [None, Asked("", NOW)]
+    assert asked == [None, None if had_ended else Asked("", NOW)]
 
 
 SAYS = {"multikueue.dev/placement": "gpu"}
@@ -718,6 +723,21 @@ def test_a_plan_goes_with_the_last_of_what_is_over(first: str) -> None:
         remove()
     assert store.plans.get(KEY) is None
     assert store._places._of == {}
+
+
+@pytest.mark.parametrize("left", [local().version(2).build(), None], ids=["it goes on", "it is gone"])
+def test_a_plan_stays_without_a_copy_as_long_as_its_workload_goes_on(left: Workload | None) -> None:
+    store, _ = stored()
+    copies, copy = store.worker("w1").workloads, workload("wl").origin().build()
+    copies.upsert(copy)
+    if left is None:
+        store.workloads.remove(local().build())
+    else:
+        store.workloads.upsert(left)
+    gone = Absent(cluster="w1", why="not wanted there", uids=frozenset({copy.metadata.uid}))
+    store.plans.put(KEY, Plan(local=left, attempt="", at=NOW, desired=(gone,)))
+    copies.remove(copy)
+    assert (store.plans.get(KEY) is not None) is (left is not None)
 
 
 @pytest.mark.parametrize("is_reached", [False, True], ids=["not reached yet", "reached before the record was read"])

@@ -197,6 +197,6 @@ def is_unsure(error: ApiError | ClusterUnreachable) -> bool:
     return isinstance(error, ServerError) and not _is_of_webhook(error)
 
 
-def _is_of_webhook(error: ApiError | ClusterUnreachable) -> bool:
+def _is_of_webhook(error: ApiError) -> bool:
     """Whether a webhook of the server does not answer: it is asked before anything is stored, so nothing was made."""
-    return isinstance(error, ServerError) and "failed calling webhook" in error.message
+    return "failed calling webhook" in error.message
