@@ -286,7 +286,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         asked = next((r for r in self.remotes if r.is_asked_for(self.attempt)), None)
         if asked is not None:
             return asked
-        holding = [r for r in self.remotes if r.job is not None and self.is_current(r.job) and self._is_nominated(r)]
+        holding = [r for r in self.remotes if self.is_current(r.job) and self._is_nominated(r)]
         return min(holding, key=_job_age, default=None)
 
     @cached_property

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import Compatibility, Release
 from multikueue.dispatch.remote import Remote
+from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.testing import NOW
 from multikueue.workload.decide import decide
 from multikueue.workload.phases import Phase
@@ -131,12 +132,18 @@ def test_phase(phase: Phase, local: WorkloadBuilder | None, remotes: tuple[Remot
 
 
 TWO = (worker("w1", admitted_copy(at=NOW + timedelta(seconds=1))), worker("w2", admitted_copy()))
+SOONER = worker("w1", admitted_copy(at=NOW - timedelta(seconds=1)))
 NAMED = reserved().nominated("w1", "w2")
 
 CHOICES = {
     "the first to admit": (NAMED, TWO, "", "w2"),
     "the one chosen before": (NAMED, TWO, "w1", "w1"),
     "another, where that one may not win any more": (reserved().nominated("w2"), TWO, "w1", "w2"),
+    "none that is out of reach": (NAMED, (away(SOONER), TWO[1]), "", "w2"),
+    "none that is silent": (NAMED, (but(SOONER, is_silent=True), TWO[1]), "", "w2"),
+    "none that cannot take it": (NAMED, (but(SOONER, unfit="taken"), TWO[1]), "", "w2"),
+    "none that has evicted it since": (NAMED, (worker("w1", admitted_copy().evicted()), TWO[1]), "", "w2"),
+    "none of an earlier attempt": (NAMED, (worker("w1", admitted_copy(EARLIER)), TWO[1]), "", "w2"),
     "none, once it is admitted nowhere": (NAMED, BOTH, "w1", ""),
     "as before, while a worker has the job": (NAMED, (worker("w1", admitted_copy(), remote_job()), TWO[1]), "w3", "w3"),
     "as before, once the win is recorded": (won("w2"), TWO, "w1", "w1"),
@@ -152,6 +159,24 @@ def test_who_is_chosen(local: WorkloadBuilder, remotes: tuple[Remote, ...], befo
 def test_without_quota_nobody_has_won() -> None:
     local = pending().check("mk", "Ready").cluster_name("w1")
     assert case_of(local, worker("w1", admitted_copy(), remote_job())).winner is None
+
+
+FREE, PINNED = NO_SLICE, Slice(is_elastic=True, stays="w1")
+
+RECORDED = {
+    "without a name": (reserved().admitted(), FREE, ""),
+    "by the check": (won("w1"), FREE, "w1"),
+    "not while the check waits": (reserved().cluster_name("w1"), FREE, ""),
+    "while the check waits anew": (reserved().admitted().cluster_name("w1"), FREE, "w1"),
+    "without a check": (unchecked().cluster_name("w1"), FREE, "w1"),
+    "not where a slice is only to run": (unchecked().cluster_name("w1"), PINNED, ""),
+    "of no workload": (None, FREE, ""),
+}
+
+
+@pytest.mark.parametrize(("local", "slice_", "winner"), RECORDED.values(), ids=RECORDED.keys())
+def test_whose_win_is_recorded(local: WorkloadBuilder | None, slice_: Slice, winner: str) -> None:
+    assert case_of(local, slice=slice_).recorded_winner == winner
 
 
 OF_SLICES = {Phase.SLICE_TOO_EARLY, Phase.SLICE_PINNED, Phase.SLICE_PIN_LOST}
