@@ -98,6 +98,7 @@ EQUIVALENT = {
     (OUTBOX, "for action in self._left(key, plan) if True else left:"): AGAIN,
     (OUTBOX, "for action in self._left(key, plan) if first else left:"): AGAIN,
     (OUTBOX, "for action in self._left(key, plan) if plan.is_running_on(self.worker.name) else left:"): AGAIN,
+    (REMOTE, "return self.link.is_lost(now, timeout)"): "the link says the same",
     (REMOTE, "return created is not None and created >= since"): NO_TIME,
     (REMOTE, "if remote.job is None or not _is_unmarked(remote.job):"): NO_TIME,
     (EFFECTS, "elif not plan.is_current(remote.workload, remote):"): NO_ITEM,

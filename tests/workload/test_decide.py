@@ -12,6 +12,7 @@ from multikueue.api.kueue.compatibility import Compatibility, Release
 from multikueue.dispatch.remote import Remote
 from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.testing import NOW
+from multikueue.workload.case import MAX_NOMINATED
 from multikueue.workload.decide import decide
 from multikueue.workload.phases import Phase
 from tests.builders.workloads import WorkloadBuilder
@@ -93,6 +94,11 @@ PHASES = {
         reserved().nominated("w1"),
         (worker("w1", copy().evicted("Preempted")),),
     ),
+    "all who are left have deactivated it": (
+        Phase.NOMINATING,
+        reserved().nominated("w1", "w2"),
+        (worker("w1", copy().evicted("Deactivated")),),
+    ),
     "another check is not ready": (Phase.WAITING, reserved().check("other"), BOTH),
     "one admitted": (Phase.ADMITTED, reserved().nominated("w1"), (worker("w1", admitted_copy()),)),
     "one admitted that is being withdrawn": (
@@ -139,6 +145,7 @@ CHOICES = {
     "the first to admit": (NAMED, TWO, "", "w2"),
     "the one chosen before": (NAMED, TWO, "w1", "w1"),
     "another, where that one may not win any more": (reserved().nominated("w2"), TWO, "w1", "w2"),
+    "one that could not be recorded": (reserved().nominated(*map(str, range(MAX_NOMINATED))), TWO, "", "w2"),
     "none that is out of reach": (NAMED, (away(SOONER), TWO[1]), "", "w2"),
     "none that is silent": (NAMED, (but(SOONER, is_silent=True), TWO[1]), "", "w2"),
     "none that cannot take it": (NAMED, (but(SOONER, unfit="taken"), TWO[1]), "", "w2"),

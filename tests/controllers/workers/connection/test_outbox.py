@@ -127,6 +127,22 @@ async def test_an_answer_that_cannot_be_read_is_a_lost_one() -> None:
     assert world.runs_on() == ["w1"]
 
 
+@pytest.mark.parametrize("attempt", ["", "earlier"], ids=["the same attempt", "an earlier one"])
+async def test_a_job_is_requested_since_the_first_request_of_its_attempt(attempt: str) -> None:
+    world = await lost()
+    key, worker = world.key(), world.store.worker("w1")
+    before = worker.expectations.asked(key)
+    assert before is not None
+    worker.ask_for_job(key, replace(before, attempt=attempt or before.attempt))
+    world.time += timedelta(seconds=10)
+    world.outboxes["w1"].breaker.trust()
+    with pytest.raises(ClusterUnreachable):
+        await world.outboxes["w1"].reconcile(key)
+    asked = worker.expectations.asked(key)
+    assert asked is not None
+    assert (asked.attempt, asked.since) == (before.attempt, world.time if attempt else before.since)
+
+
 # What has the name.
 
 
