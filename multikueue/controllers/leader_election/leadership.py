@@ -36,6 +36,7 @@ from multikueue.controllers.leader_election.election import (
     released,
     step,
 )
+from multikueue.controllers.serving.names import MANAGED_BY
 from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.runtime import Clock, Mandate, SystemClock
@@ -147,6 +148,15 @@ class LeaderElector:
         with anyio.move_on_after(RESIGNING_TIMEOUT.total_seconds(), shield=True):
             await self._release()
 
+    async def announce(self) -> None:
+        """Takes or renews the lease of a process without election, which acts whoever had it: others that start beside it
+        notice it by that. Raises Conflict and AlreadyExists if another process was faster, and errors of `Client.request`."""
+        await self._look()
+        lease = self._seen.lease if self._seen else None
+        spec = claimed(lease, self.candidate, self.clock.now())
+        lease = await (self._create(spec) if lease is None else self._write(lease, spec))
+        self._seen = observe(self._seen, lease, self.boot())
+
     async def _try_to_gain(self) -> float:
         """Takes the lease if it is free. Returns the seconds until the next attempt; 0 if it was taken."""
         try:
@@ -206,13 +216,14 @@ class LeaderElector:
         body = {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
-            "metadata": {"name": self.key.name, "namespace": self.key.namespace},
+            "metadata": {"name": self.key.name, "namespace": self.key.namespace, "labels": MANAGED_BY},
             "spec": spec,
         }
         return await self.client.create(LEASES, self.key.namespace, body)
 
     async def _write(self, over: Lease, spec: dict[str, Any]) -> Lease:
-        metadata = {"uid": over.metadata.uid, "resourceVersion": over.metadata.resource_version}
+        version = {"uid": over.metadata.uid, "resourceVersion": over.metadata.resource_version}
+        metadata = {**version, "labels": MANAGED_BY}
         return await self.client.merge_patch(LEASES, self.key, {"metadata": metadata, "spec": spec})
 
     async def _release(self) -> None:
