@@ -37,7 +37,7 @@ from multikueue.api.kueue.workload import (
 from multikueue.api.meta import render_time
 from multikueue.workload.nomination.prospects import Prospect, State
 
-__all__ = ["RULES", "able", "is_at_work"]
+__all__ = ["RULES", "able", "checks_not_ready", "is_at_work"]
 
 SETTLED_AFTER = timedelta(seconds=30)
 """A manager that runs has looked at a new job long before."""
@@ -77,8 +77,17 @@ def _no_manager(seen: Seen, now: datetime) -> Obstacle | None:
     began = meta.creation_timestamp
     if not queue or not is_known or seen.told or began is None or now - began < SETTLED_AFTER:
         return None
-    text = f"no manager has looked at it since it was made at {render_time(began)}"
-    return obstacle(Code.NoManager, f"{text}: does one run, with its kind among the frameworks?")
+    what = "looked at its Workload" if seen.workload else "made a Workload of it"
+    text = f"no manager has {what} since it was created at {render_time(began)}"
+    doubt = (
+        f" Or is there no WorkloadPriorityClass {seen.job.workload_class}?" if _hides_class(seen) and seen.job else ""
+    )
+    return obstacle(Code.NoManager, f"{text}: does one run, with its kind among the frameworks?{doubt}")
+
+
+def _hides_class(seen: Seen) -> bool:
+    """Whether its WorkloadPriorityClass may be missing, for all that was seen."""
+    return seen.job is not None and bool(seen.job.workload_class) and seen.classes is None
 
 
 def _held(seen: Seen, _now: datetime) -> Obstacle | None:
@@ -251,13 +260,14 @@ def _other_check(seen: Seen, _now: datetime) -> Obstacle | None:
     workload = seen.workload
     if workload is None or not _has_quota(workload) or workload.has(ADMITTED) or workload.has(EVICTED):
         return None
-    waits = [
-        check for check in workload.status.admission_checks if check.state != "Ready" and check.name != seen.own_check
-    ]
-    if not waits or (not seen.own_check and workload.status.nominated_cluster_names):
-        return None
-    told = "; ".join(f"{check.name}{f' ({foreign(check.message)})' if check.message else ''}" for check in waits)
-    return obstacle(Code.CheckNotReady, f"it has quota, and waits for admission check {told}")
+    told = checks_not_ready(workload, but=seen.own_check) if seen.own_check is not None else ""
+    return obstacle(Code.CheckNotReady, f"it has quota, and waits for admission check {told}") if told else None
+
+
+def checks_not_ready(workload: Workload, but: str = "") -> str:
+    """What the other admission checks than this one wait for; empty if all are ready."""
+    waits = [each for each in workload.status.admission_checks if each.state != "Ready" and each.name != but]
+    return "; ".join(f"{each.name}{f' ({foreign(each.message)})' if each.message else ''}" for each in waits)
 
 
 # --- its pods --------------------------------------------------------------------------------------------------------

@@ -65,10 +65,8 @@ def _no_queue(seen: Seen, _now: datetime) -> Obstacle | None:
     queue = queue_named(seen)
     if not queue or not _lacks_queue(seen, queue):
         return None
-    known = seen.queues or frozenset()
-    near = nearest(queue, known)
-    there = f"did you mean {near}?" if near else f"there are {names(sorted(known)) or 'none'}"
-    text = f"there is no LocalQueue {queue} in namespace {seen.namespace}; {there}"
+    near, others = _instead(queue, seen.queues)
+    text = f"there is no LocalQueue {queue} in namespace {seen.namespace}{others}"
     if seen.job is not None and seen.job.unmanaged:
         return obstacle(Code.QueueNotFound, text, *created_again(seen, near or "QUEUE"))
     if seen.workload is None:
@@ -76,6 +74,14 @@ def _no_queue(seen: Seen, _now: datetime) -> Obstacle | None:
         return obstacle(Code.QueueNotFound, text, f"kubectl label --overwrite -n {seen.namespace} {seen.name} {label}")
     move = f"multikueue workloads move -n {seen.namespace} {seen.name} --to {near or 'QUEUE'}"
     return obstacle(Code.QueueNotFound, text, move)
+
+
+def _instead(word: str, known: frozenset[str] | None) -> tuple[str, str]:
+    """The known name that was probably meant, empty if none is near; and a clause with it, or with those that there are."""
+    if known is None:
+        return "", ""
+    near = nearest(word, known)
+    return near, f"; did you mean {near}?" if near else f"; there are {names(sorted(known)) or 'none'}"
 
 
 def _lacks_queue(seen: Seen, queue: str) -> bool:
@@ -93,13 +99,11 @@ def _no_class(seen: Seen, _now: datetime) -> Obstacle | None:
         return None
     named, told = job.workload_class, seen.newest("PriorityNotFound")
     if named and ((seen.classes is not None and named not in seen.classes) or (told and f'"{named}"' in told.message)):
-        known = seen.classes or frozenset()
-        near = nearest(named, known)
-        there = f"did you mean {near}?" if near else f"there are {names(sorted(known)) or 'none'}"
+        near, others = _instead(named, seen.classes)
         change = f"{PRIORITY_CLASS_LABEL}={near} --overwrite" if near else f"{PRIORITY_CLASS_LABEL}-"
         label = (f"kubectl label -n {seen.namespace} {seen.name} {change}",)
         helps = created_again(seen, job.queue) if seen.is_foreseen else label
-        return obstacle(Code.PriorityClassNotFound, f"there is no WorkloadPriorityClass {named}; {there}", *helps)
+        return obstacle(Code.PriorityClassNotFound, f"there is no WorkloadPriorityClass {named}{others}", *helps)
     if told is None or not job.priority_class:
         return None
     return obstacle(

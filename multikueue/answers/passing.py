@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from multikueue.answers.codes import Code
-from multikueue.answers.fix import able
+from multikueue.answers.fix import able, checks_not_ready
 from multikueue.answers.obstacle import Obstacle, Rule, foreign, names, obstacle
 from multikueue.answers.seen import Seen
 from multikueue.api.kueue.workload import (
@@ -105,8 +105,9 @@ def _unseen_quota(seen: Seen, _now: datetime) -> Obstacle | None:
     if seen.quota is not None:
         why = foreign(seen.quota.problem)
     else:
-        why = foreign(told.message) if told is not None and told.message else "nobody has looked at it yet"
-    return obstacle(Code.WaitsForQuota, f"it waits for quota in LocalQueue {workload_spec(workload).queue_name}: {why}")
+        why = foreign(told.message) if told is not None else "nobody has looked at it yet"
+    text = f"it waits for quota in LocalQueue {workload_spec(workload).queue_name}"
+    return obstacle(Code.WaitsForQuota, f"{text}: {why}" if why else text)
 
 
 def _waits_for_quota(workload: Workload | None) -> bool:
@@ -159,6 +160,17 @@ def _starting(seen: Seen, _now: datetime) -> Obstacle | None:
     return obstacle(Code.PodsStarting, f"none of its {len(seen.pods)} pods is ready{why}")
 
 
+def _unseen_workers(seen: Seen, _now: datetime) -> Obstacle | None:
+    """What is left where it was not seen which admission check is the one for workers."""
+    workload = seen.workload
+    if workload is None or seen.own_check is not None or not workload.has(QUOTA_RESERVED) or workload.has(EVICTED):
+        return None
+    told = checks_not_ready(workload)
+    if workload.has(ADMITTED) or not told:
+        return None
+    return obstacle(Code.NotAskedYet, f"it has quota, and names no worker yet; it waits for admission check {told}")
+
+
 def _soon(_seen: Seen, _now: datetime) -> Obstacle | None:
     return obstacle(
         Code.NextInLine, "nothing stands in its way, as far as was seen: the manager is about to look at it"
@@ -176,5 +188,5 @@ RULES: tuple[Rule, ...] = (
     _not_asked,
 )
 
-OTHERWISE: tuple[Rule, ...] = (_unseen_quota, _starting, _soon)
+OTHERWISE: tuple[Rule, ...] = (_unseen_quota, _unseen_workers, _starting, _soon)
 """Asked only if no other rule finds anything, the first that does: they say that it waits, and not for what."""

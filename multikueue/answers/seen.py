@@ -68,11 +68,11 @@ class Seen(Value, frozen=True):
     """A job, its Workload, and what they depend on. What nobody looked for, or may not read, is None or empty.
 
     `name`: as commands take it, KIND/NAME. `queues`: the LocalQueues of its namespace. `classes`: the
-    WorkloadPriorityClasses. `cluster_queue`: the name behind its LocalQueue. `quota`: why it has no quota. `workers`: what each
-    worker is to it. `pods`: its pods there. `told`: events of the job without a Workload. `jobs`: names of jobs by the keys and
-    UIDs of their Workloads and by their own UIDs. `own_check`: the admission check that is MultiKueue's. `lost_after`: how long
-    a worker may be away before its jobs queue again. `is_foreseen`: nobody has submitted the job yet. `not_seen`: what could
-    not be read, each in a few words.
+    WorkloadPriorityClasses. `cluster_queue`: the name behind its LocalQueue. `quota`: why it has no quota. `workers`: what
+    each worker is to it. `pods`: its pods there. `told`: events of the job without a Workload. `jobs`: names of jobs by the
+    keys and UIDs of their Workloads and by their own UIDs. `own_check`: the admission check that is MultiKueue's, empty if
+    there is none. `lost_after`: how long a worker may be away before its jobs queue again. `is_foreseen`: nobody has
+    submitted the job yet. `not_seen`: what could not be read, each in a few words.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Seen(Value, frozen=True):
     pods: tuple[PrintedPod, ...] | None = None
     told: tuple[PrintedEvent, ...] = ()
     jobs: Mapping[str, str] = {}
-    own_check: str = ""
+    own_check: str | None = None
     lost_after: timedelta = LOST_AFTER
     is_foreseen: bool = False
     not_seen: tuple[str, ...] = ()

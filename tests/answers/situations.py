@@ -124,6 +124,10 @@ def event(reason: str, message: str) -> tuple[PrintedEvent, ...]:
     return (PrintedEvent(reason=reason, message=message, last_timestamp=NOW),)
 
 
+def no_class(name: str) -> tuple[PrintedEvent, ...]:
+    return event("PriorityNotFound", f'WorkloadPriorityClass "{name}" not found')
+
+
 def quota(*lacks: Shortage, **facts: Any) -> Explanation:
     known: dict[str, Any] = {"workload": "team-a/job-train", "cluster_queue": "mine-cq", "place": 1, "lacks": lacks}
     return Explanation(**(known | facts))
@@ -234,7 +238,7 @@ NEVER = (
     ),
     Situation(
         "a misspelt WorkloadPriorityClass",
-        alone(labels={QUEUE_LABEL: "mine", PRIORITY_CLASS_LABEL: "hihg"}),
+        alone(labels={QUEUE_LABEL: "mine", PRIORITY_CLASS_LABEL: "hihg"}, told=no_class("hihg")),
         "Pending",
         Code.PriorityClassNotFound,
         "Pending: there is no WorkloadPriorityClass hihg; did you mean high?",
@@ -242,7 +246,7 @@ NEVER = (
     ),
     Situation(
         "a misspelt WorkloadPriorityClass in a RayJob",
-        alone("RayJob", labels={QUEUE_LABEL: "mine", PRIORITY_CLASS_LABEL: "lwo"}),
+        alone("RayJob", labels={QUEUE_LABEL: "mine", PRIORITY_CLASS_LABEL: "lwo"}, told=no_class("lwo")),
         "Pending",
         Code.PriorityClassNotFound,
         "Pending: there is no WorkloadPriorityClass lwo; did you mean low?",
@@ -250,7 +254,7 @@ NEVER = (
     ),
     Situation(
         "a WorkloadPriorityClass that does not exist, and none is like it",
-        alone(labels={QUEUE_LABEL: "mine", PRIORITY_CLASS_LABEL: "nonesuch"}),
+        alone(labels={QUEUE_LABEL: "mine", PRIORITY_CLASS_LABEL: "nonesuch"}, told=no_class("nonesuch")),
         "Pending",
         Code.PriorityClassNotFound,
         "Pending: there is no WorkloadPriorityClass nonesuch; there are high, low.",
@@ -397,8 +401,8 @@ FIX = (
         alone("Pod"),
         "Pending",
         Code.NoManager,
-        "Pending: no manager has looked at it since it was made at 2026-01-01T12:00:00Z: does one run, with its kind among "
-        "the frameworks?",
+        "Pending: no manager has made a Workload of it since it was created at 2026-01-01T12:00:00Z: does one run, with "
+        "its kind among the frameworks?",
     ),
     Situation(
         "a claim of devices that nobody mapped to a resource",
@@ -412,8 +416,8 @@ FIX = (
         alone(),
         "Pending",
         Code.NoManager,
-        "Pending: no manager has looked at it since it was made at 2026-01-01T12:00:00Z: does one run, with its kind among "
-        "the frameworks?",
+        "Pending: no manager has made a Workload of it since it was created at 2026-01-01T12:00:00Z: does one run, with "
+        "its kind among the frameworks?",
     ),
     Situation(
         "held by `multikueue workloads hold`",
@@ -745,7 +749,7 @@ PASSING = (
     ),
     Situation(
         "a user who may not see the workers",
-        of(reserved("w1", "w2"), own_check="", not_seen=("MultiKueueClusters",)),
+        of(reserved("w1", "w2"), own_check=None, not_seen=("MultiKueueClusters",)),
         "Pending",
         Code.WaitsOnWorkers,
         "Pending: it has quota, and waits for its place on w1, w2.",

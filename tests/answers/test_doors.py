@@ -8,9 +8,17 @@ import pytest
 from msgspec.structs import replace
 
 from multikueue.answers.answer import JobAnswer, answer
+from multikueue.answers.codes import Code
 from multikueue.answers.fix import is_at_work
 from multikueue.answers.seen import Seen, SeenJob
-from multikueue.api.kueue.workload import FITS_NO_WORKER, any_owner_of, waits_for_quota
+from multikueue.api.kueue.workload import (
+    ADMITTED,
+    FITS_NO_WORKER,
+    PRIORITY_CLASS_LABEL,
+    QUEUE_LABEL,
+    any_owner_of,
+    waits_for_quota,
+)
 from multikueue.api.meta import ObjectMeta
 from multikueue.cli.terminal.output import print_answer
 from multikueue.cli.workload import overview, seen
@@ -18,8 +26,9 @@ from multikueue.cli.workload.overview import ListedJob, Overview
 from multikueue.cli.workload.seen import Inspection
 from multikueue.web.answers import explanation
 from multikueue.web.visibility import Explain
-from multikueue.workload.nomination.prospects import State
-from tests.answers.situations import LATER, SITUATIONS, Situation
+from multikueue.workload.fit import named_in
+from multikueue.workload.nomination.prospects import Prospect, State
+from tests.answers.situations import LATER, QUEUES_THERE, SITUATIONS, Situation, alone, no_class
 from tests.builders import local_queue
 
 Told = tuple[str, str, str]
@@ -117,6 +126,66 @@ def test_the_visibility_api_says_it(situation: Situation) -> None:
     body = explanation(Explain(namespace="team-a", name="job-train"), None, (), told)["answer"]
     first = body["obstacles"][0]["code"] if body["obstacles"] else ""
     assert (body["state"], first, body["summary"]) == least
+
+
+def of_a_user(seen: Seen) -> Seen:
+    """What a user with one namespace may read: its objects, and nothing of the quota, the workers and the classes."""
+    workload = seen.workload
+    if workload is None:
+        return replace(seen, classes=None, not_seen=("WorkloadPriorityClasses",))
+    told = workload.condition(FITS_NO_WORKER)
+    winner = (workload.status.cluster_name or "") if workload.has(ADMITTED) else ""
+    named = dict.fromkeys((winner,) if winner else workload.status.nominated_cluster_names, "")
+    state = State.HAS_IT if winner else State.WAITS
+    never = named_in(told.message) if told is not None else {}
+    workers = (*_prospects(state, named), *_prospects(State.NEVER, never))
+    hidden = {"quota": None, "workers": workers, "pods": None, "own_check": None}
+    return replace(seen, **hidden, job=job_of(seen), not_seen=("its quota", "its workers", "its pods"))  # type: ignore[arg-type]
+
+
+def _prospects(state: State, whys: dict[str, str]) -> Iterator[Prospect]:
+    return (Prospect(cluster=name, state=state.value, message=why) for name, why in whys.items())
+
+
+@every_situation
+def test_a_user_with_one_namespace_is_told_the_same(situation: Situation) -> None:
+    """What they may not read, the manager tells."""
+    seen, manager = situation.seen, of_the_manager(situation.seen)
+    mine, told = of_a_user(seen), answer(manager, LATER) if seen.workload else None
+    if told is not None:
+        mine = replace(mine, quota=manager.quota, workers=manager.workers, pods=seen.pods)
+    first, *less = expected(situation)
+    found = said(Inspection(mine, told).answer())
+    assert is_as_far(found, first) or (situation.price == QUEUES_THERE and [found] == less)
+
+
+def is_as_far(found: Told, first: Told) -> bool:
+    """Whether it is the same answer, perhaps without the names of what may not be listed."""
+    return found[:2] == first[:2] and first[2].startswith(found[2].rstrip("."))
+
+
+TRUE_OF_ALL = {Code.WaitsForQuota, Code.WaitsOnWorkers, Code.NotAskedYet, Code.PodsStarting, Code.NoManager}
+"""What is true of every job that stands where it stands, whatever else may be."""
+
+
+@every_situation
+def test_a_user_with_one_namespace_whom_no_manager_tells_hears_nothing_untrue(situation: Situation) -> None:
+    found, (first, *_) = answer(of_a_user(situation.seen), LATER), expected(situation)
+    if not is_as_far(said(found), first):
+        state, code, _ = said(found)
+        assert code in {each.name for each in TRUE_OF_ALL}
+        assert state == situation.state or situation.state == "Unknown"
+        assert found.not_seen.startswith("not seen: ")
+
+
+def test_who_may_see_no_classes_and_no_event_hears_that_one_may_be_missing() -> None:
+    seen = alone(labels={QUEUE_LABEL: "mine", PRIORITY_CLASS_LABEL: "hihg"}, classes=None)
+    assert answer(seen, LATER).summary.endswith("Or is there no WorkloadPriorityClass hihg?")
+
+
+def test_who_may_see_no_classes_is_told_of_none_that_there_are() -> None:
+    seen = alone(labels={QUEUE_LABEL: "mine", PRIORITY_CLASS_LABEL: "hihg"}, classes=None, told=no_class("hihg"))
+    assert answer(seen, LATER).summary == "Pending: there is no WorkloadPriorityClass hihg."
 
 
 def is_new(situation: Situation) -> bool:

@@ -1,4 +1,4 @@
-"""The start of a process: it waits for the manager cluster, and says for what. It does not start beside a Kueue or a manager that acts."""
+"""The start of a process: it waits for the manager cluster, says for what, and does not start beside a manager that acts."""
 
 from __future__ import annotations
 

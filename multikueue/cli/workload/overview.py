@@ -89,7 +89,7 @@ class Overview:
     away: dict[str, Prospect] = field(default_factory=dict)
     told: dict[str, list[PrintedEvent]] = field(default_factory=dict)
     places: dict[ObjectKey, int] = field(default_factory=dict)
-    own_checks: frozenset[str] = frozenset()
+    own_checks: frozenset[str] | None = None
     answers: dict[ObjectKey, tuple[str, JobAnswer]] = field(default_factory=dict)
 
     def listed(self) -> Iterator[ListedJob]:
@@ -113,15 +113,17 @@ class Overview:
             queues=self._queues_of(namespace),
             cluster_queue=queue.spec.cluster_queue if queue else "",
             workers=(gone,) if gone and workload.has(ADMITTED) else (),
-            own_check=next(
-                (each.name for each in workload.status.admission_checks if each.name in self.own_checks), ""
-            ),
+            own_check=self._own_check_of(workload),
         )
         place = self.places.get(workload.key, 0) if waits_for_quota(workload) else 0
         created, queue_name = workload.metadata.creation_timestamp, workload_spec(workload).queue_name
         told = self._completed(workload, answer(seen, now()))
         labels = {**workload.metadata.labels, **(job.meta.labels if job else {})}
         return ListedJob(item, name, namespace, told, queue_name, created, workload, place, labels)
+
+    def _own_check_of(self, workload: Workload) -> str | None:
+        ours, checks = self.own_checks, workload.status.admission_checks
+        return next((each.name for each in checks if each.name in ours), "") if ours is not None else None
 
     def _completed(self, workload: Workload, found: JobAnswer) -> JobAnswer:
         """With what only the manager sees, unless the workload has changed since."""
@@ -197,10 +199,9 @@ async def look_over(client: ClusterClient, where: str) -> Overview:
     queues = await _allowed(client, LOCAL_QUEUES, where)
     found.queues = {each.key: each for each in queues} if queues is not None else None
     if any(_waits_for_checks(workload) for _, workload in found.workloads.values()):
-        checks = await _allowed(client, ADMISSION_CHECKS) or ()
-        found.own_checks = frozenset(
-            each.metadata.name for each in checks if each.spec.controller_name == CONTROLLER_NAME
-        )
+        checks = await _allowed(client, ADMISSION_CHECKS)
+        ours = (each.metadata.name for each in checks or () if each.spec.controller_name == CONTROLLER_NAME)
+        found.own_checks = frozenset(ours) if checks is not None else None
     await read_warnings(client, found)
     about = (event.involved_object for told in found.told.values() for event in told)
     warned = [(each.api_version, each.kind) for each in about]

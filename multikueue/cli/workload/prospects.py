@@ -133,7 +133,7 @@ async def on_each(
 @dataclass(slots=True)
 class Inquiry:
     """`found`: the workers' answers. `policies`: what pods are made by on those that could be read. `own_check`: the admission
-    check that is MultiKueue's, if it may be read. `unseen`: what could not be read, in words."""
+    check that is MultiKueue's, empty if there is none, None if that may not be read. `unseen`: what could not be read."""
 
     manager: ClusterClient
     reach: WorkerAccess
@@ -143,7 +143,7 @@ class Inquiry:
     is_told: bool = False
     found: list[Prospect] = field(default_factory=list)
     policies: dict[str, PodPolicies] = field(default_factory=dict)
-    own_check: str = ""
+    own_check: str | None = ""
     unseen: list[str] = field(default_factory=list)
     _pod_sets: list[Requests] | None = None
 
@@ -176,6 +176,7 @@ class Inquiry:
         try:
             return (await self._configured()) or named
         except (Forbidden, NotFound) as error:  # who takes away a check or its configuration may do so at any time
+            self.own_check = self.own_check or None
             if not self.is_told and not self.known():
                 which = "workers that the workload does not name" if named else "its workers"
                 self.unseen.append(f"{which}: {error.message}")

@@ -70,7 +70,10 @@ def test_show_does_not_guess_between_two(full: World, cli: Run) -> None:
 def test_a_workload_nobody_has_looked_at_raises_the_question(full: World, cli: Run) -> None:
     full.manager.add(WORKLOADS, workload("fresh", namespace="a").queue("main").build())
 
-    assert "no manager has looked at it since it was made" in cli("workloads", "show", "fresh", "-n", "a").lines[0]
+    assert (
+        "no manager has looked at its Workload since it was created"
+        in cli("workloads", "show", "fresh", "-n", "a").lines[0]
+    )
 
 
 def test_show_of_a_job_without_a_workload_says_why_it_has_none(full: World, cli: Run) -> None:
