@@ -82,7 +82,9 @@ def _no_manager(seen: Seen, now: datetime) -> Obstacle | None:
     doubt = (
         f" Or is there no WorkloadPriorityClass {seen.job.workload_class}?" if _hides_class(seen) and seen.job else ""
     )
-    return obstacle(Code.NoManager, f"{text}: does one run, with its kind among the frameworks?{doubt}")
+    return obstacle(
+        Code.NoManager, f"{text}: is one running, with this kind in the setting integrations.frameworks?{doubt}"
+    )
 
 
 def _hides_class(seen: Seen) -> bool:
@@ -112,7 +114,7 @@ def _gated(seen: Seen, _now: datetime) -> Obstacle | None:
     gates = admission_gates(seen.workload.metadata) if seen.workload and not _has_quota(seen.workload) else ""
     if not gates:
         return None
-    return obstacle(Code.AdmissionGated, f"it gets no quota before {gates} lets it in")
+    return obstacle(Code.AdmissionGated, f"its admission gate keeps it from getting quota, until {gates} removes it")
 
 
 def _stopped_local_queue(seen: Seen, _now: datetime) -> Obstacle | None:
@@ -175,13 +177,13 @@ def _away(seen: Seen, now: datetime) -> Obstacle | None:
     if found.since is None:
         again = f"if that stays so, it queues again {span(seen.lost_after)} after the manager has found the same"
     elif found.since + seen.lost_after <= now:
-        again = f"it queues again as soon as the manager gives {found.cluster} up, which was due"
+        again = f"it should have queued again at {render_time(found.since + seen.lost_after)}: is a manager running?"
     else:
         again = (
             f"it queues again at {render_time(found.since + seen.lost_after)}, unless {found.cluster} answers before"
         )
     why = f" ({foreign(found.message)})" if found.message else ""
-    return obstacle(Code.WorkerAway, f"{found.cluster}, which has it, does not answer{why}; {again}")
+    return obstacle(Code.WorkerAway, f"its worker {found.cluster} does not answer{why}; {again}")
 
 
 def _others(seen: Seen, state: State) -> list[Prospect]:

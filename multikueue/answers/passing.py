@@ -28,8 +28,9 @@ __all__ = ["OTHERWISE", "RULES"]
 def _terminating(seen: Seen, _now: datetime) -> Obstacle | None:
     if seen.workload is None or seen.workload.metadata.deletion_timestamp is None:
         return None
-    waits = names(seen.workload.metadata.finalizers) or "the API server"
-    return obstacle(Code.Terminating, f"it is being deleted, which waits for {waits}")
+    finalizers = seen.workload.metadata.finalizers
+    waits = f"finalizer {names(finalizers)}" if finalizers else "the API server"
+    return obstacle(Code.Terminating, f"it is being deleted, and {waits} still holds it")
 
 
 def _leaving(seen: Seen, _now: datetime) -> Obstacle | None:
@@ -58,7 +59,7 @@ def _quota(seen: Seen, _now: datetime) -> Obstacle | None:
     if not lacks or any(lack.is_final for lack in found.lacks):
         return None
     first = lacks[0]
-    more = f" and {len(lacks) - 1} more" if len(lacks) > 1 else ""
+    more = f" (and {len(lacks) - 1} more resource or flavor)" if len(lacks) > 1 else ""
     text = f"it waits for {first.missing} {first.resource} of flavor {first.flavor}{more} in {_line(found)}"
     return obstacle(Code.QuotaTaken, f"{text}{_ends(seen, found)}")
 
@@ -83,7 +84,8 @@ def _behind(seen: Seen, _now: datetime) -> Obstacle | None:
     if found is None or found.problem or not found.behind or not _waits_for_quota(seen.workload):
         return None
     return obstacle(
-        Code.BehindHead, f"{seen.job_of(found.behind)} has to go first in {_line(found)}, which is StrictFIFO"
+        Code.BehindHead,
+        f"it waits behind {seen.job_of(found.behind)} in {_line(found)}, which is StrictFIFO: the first goes first",
     )
 
 

@@ -401,8 +401,8 @@ FIX = (
         alone("Pod"),
         "Pending",
         Code.NoManager,
-        "Pending: no manager has made a Workload of it since it was created at 2026-01-01T12:00:00Z: does one run, with "
-        "its kind among the frameworks?",
+        "Pending: no manager has made a Workload of it since it was created at 2026-01-01T12:00:00Z: is one running, with "
+        "this kind in the setting integrations.frameworks?",
     ),
     Situation(
         "a claim of devices that nobody mapped to a resource",
@@ -416,8 +416,8 @@ FIX = (
         alone(),
         "Pending",
         Code.NoManager,
-        "Pending: no manager has made a Workload of it since it was created at 2026-01-01T12:00:00Z: does one run, with "
-        "its kind among the frameworks?",
+        "Pending: no manager has made a Workload of it since it was created at 2026-01-01T12:00:00Z: is one running, with "
+        "this kind in the setting integrations.frameworks?",
     ),
     Situation(
         "held by `multikueue workloads hold`",
@@ -448,7 +448,7 @@ FIX = (
         of(waiting().annotations({ADMISSION_GATED_BY_ANNOTATION: "budget.example.com"})),
         "Pending",
         Code.AdmissionGated,
-        "Pending: it gets no quota before budget.example.com lets it in.",
+        "Pending: its admission gate keeps it from getting quota, until budget.example.com removes it.",
     ),
     Situation(
         "a LocalQueue that is stopped",
@@ -486,7 +486,7 @@ FIX = (
         of(won(), workers=on(State.UNREACHABLE, "w1", message="no answer", since=NOW)),
         "Unknown",
         Code.WorkerAway,
-        "Unknown since 2026-01-01T12:00:00Z: w1, which has it, does not answer (no answer); it queues again at "
+        "Unknown since 2026-01-01T12:00:00Z: its worker w1 does not answer (no answer); it queues again at "
         "2026-01-01T12:15:00Z, unless w1 answers before.",
     ),
     Situation(
@@ -494,15 +494,15 @@ FIX = (
         of(won(), workers=on(State.UNREACHABLE, "w1", message="no answer", since=NOW - 14 * MINUTE)),
         "Unknown",
         Code.WorkerAway,
-        "Unknown since 2026-01-01T11:46:00Z: w1, which has it, does not answer (no answer); it queues again as soon as the "
-        "manager gives w1 up, which was due.",
+        "Unknown since 2026-01-01T11:46:00Z: its worker w1 does not answer (no answer); it should have queued again at "
+        "2026-01-01T12:01:00Z: is a manager running?",
     ),
     Situation(
         "the worker that runs it does not answer whoever asks, and the manager has not missed it yet",
         of(won(), workers=on(State.UNREACHABLE, "w1", message="connection refused")),
         "Unknown",
         Code.WorkerAway,
-        "Unknown: w1, which has it, does not answer (connection refused); if that stays so, it queues again 15 minutes after "
+        "Unknown: its worker w1 does not answer (connection refused); if that stays so, it queues again 15 minutes after "
         "the manager has found the same.",
     ),
     Situation(
@@ -651,8 +651,8 @@ PASSING = (
         ),
         "Pending",
         Code.QuotaTaken,
-        "Pending: it waits for 1 cpu of flavor default and 1 more in ClusterQueue mine-cq (number 3 there); it fits once "
-        "job/fill, job/small have ended.",
+        "Pending: it waits for 1 cpu of flavor default (and 1 more resource or flavor) in ClusterQueue mine-cq (number 3 "
+        "there); it fits once job/fill, job/small have ended.",
     ),
     Situation(
         "one flavor could never hold it, and another is in use",
@@ -682,7 +682,8 @@ PASSING = (
         of(waiting(), quota=quota(behind="team-a/job-fill", place=2), jobs=OTHER),
         "Pending",
         Code.BehindHead,
-        "Pending: job/fill has to go first in ClusterQueue mine-cq (number 2 there), which is StrictFIFO.",
+        "Pending: it waits behind job/fill in ClusterQueue mine-cq (number 2 there), which is StrictFIFO: the first goes "
+        "first.",
     ),
     Situation(
         "nothing is lacking",
@@ -791,7 +792,7 @@ PASSING = (
         of(waiting().finalizers("kueue.x-k8s.io/resource-in-use").deleted(), quota=quota()),
         "Pending",
         Code.Terminating,
-        "Pending: it is being deleted, which waits for kueue.x-k8s.io/resource-in-use.",
+        "Pending: it is being deleted, and finalizer kueue.x-k8s.io/resource-in-use still holds it.",
     ),
 )
 

@@ -140,7 +140,7 @@ def of_a_user(seen: Seen) -> Seen:
     never = named_in(told.message) if told is not None else {}
     workers = (*_prospects(state, named), *_prospects(State.NEVER, never))
     hidden = {"quota": None, "workers": workers, "pods": None, "own_check": None}
-    return replace(seen, **hidden, job=job_of(seen), not_seen=("its quota", "its workers", "its pods"))  # type: ignore[arg-type]
+    return replace(seen, **hidden, job=job_of(seen), not_seen=("its quota", "its workers", "its pods"))
 
 
 def _prospects(state: State, whys: dict[str, str]) -> Iterator[Prospect]:
