@@ -98,8 +98,8 @@ def answer(seen: Seen, now: datetime) -> JobAnswer:
     )
 
 
-_GUESSES = {Code.WaitsForQuota, Code.PodsStarting, Code.NextInLine}
-"""What is said where nothing else was found."""
+_GUESSES = {Code.WaitsForQuota, Code.PodsStarting, Code.NextInLine, Code.NoManager}
+"""What is said where nothing else was found; a manager that answers is one that runs."""
 
 _WEIGHTS = {code.name: number for number, code in enumerate(Code) if code not in _GUESSES}
 
@@ -117,7 +117,7 @@ def better_seen(mine: JobAnswer, managers: JobAnswer) -> JobAnswer:
 
 def _weight(told: JobAnswer) -> int:
     """The smaller, the heavier."""
-    return _WEIGHTS.get(told.heaviest.code if told.heaviest else "", len(_WEIGHTS))
+    return _WEIGHTS.get(told.heaviest.code if told.heaviest else "", len(Code))
 
 
 def _obstacles(seen: Seen, now: datetime) -> tuple[Obstacle, ...]:

@@ -73,6 +73,8 @@ def _no_manager(seen: Seen, now: datetime) -> Obstacle | None:
     meta = seen.workload.metadata if seen.workload else seen.job.meta if seen.job else None
     if meta is None or (seen.workload is not None and seen.workload.status.conditions):
         return None
+    if seen.quota is not None and seen.quota.behind:  # nobody looks at what is behind a strict head
+        return None
     queue, is_known = queue_named(seen), seen.workload is not None or bool(seen.job and seen.job.is_of_known_kind)
     began = meta.creation_timestamp
     if not queue or not is_known or seen.told or began is None or now - began < SETTLED_AFTER:

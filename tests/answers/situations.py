@@ -679,7 +679,7 @@ PASSING = (
     ),
     Situation(
         "a StrictFIFO queue whose head waits",
-        of(waiting(), quota=quota(behind="team-a/job-fill", place=2), jobs=OTHER),
+        of(train(), quota=quota(behind="team-a/job-fill", place=2), jobs=OTHER),
         "Pending",
         Code.BehindHead,
         "Pending: it waits behind job/fill in ClusterQueue mine-cq (number 2 there), which is StrictFIFO: the first goes "

@@ -22,6 +22,7 @@ def told(state: StateName, code: Code | None = None, summary: str = "", **facts:
         pytest.param(Code.NoWorkerCanHold, Code.QuotaTaken, True, id="a worker that the manager has not asked"),
         pytest.param(Code.WorkerAway, Code.WorkerAway, False, id="the manager knows its own settings"),
         pytest.param(Code.NextInLine, Code.NotAskedYet, False, id="whoever asks has found nothing"),
+        pytest.param(Code.NoManager, Code.BehindHead, False, id="who answers is a manager that runs"),
         pytest.param(Code.QuotaTaken, Code.MoreThanQueueHas, False, id="what can never be goes first"),
     ],
 )
