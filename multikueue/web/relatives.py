@@ -11,6 +11,7 @@ from multikueue.api.kubernetes.printed import (
     ContainerState,
     ContainerStateDetails,
     ContainerStatus,
+    PodCondition,
     PrintedContainer,
     PrintedEvent,
     PrintedPod,
@@ -48,6 +49,7 @@ def shown_pod(pod: PrintedPod) -> PrintedPod:
         status=PrintedPodStatus(
             phase=_name(status.phase),
             reason=_reason(status.reason),
+            conditions=tuple(_condition(each) for each in status.conditions if each.type == "PodScheduled")[:1],
             pod_ip=_name(status.pod_ip),
             init_container_statuses=_statuses(status.init_container_statuses),
             container_statuses=_statuses(status.container_statuses),
@@ -99,22 +101,34 @@ def _statuses(statuses: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...
     return tuple(_status(each) for each in islice(statuses, MOST_CONTAINERS))
 
 
+def _condition(told: PodCondition) -> PodCondition:
+    """Whether a node takes the pod, and why not."""
+    return PodCondition(
+        type=told.type, status=_name(told.status), reason=_reason(told.reason), message=excerpt(told.message)
+    )
+
+
 def _status(status: ContainerStatus) -> ContainerStatus:
     state = status.state
+    told = excerpt(state.waiting.message) if state.waiting else ""
     return ContainerStatus(
         name=_name(status.name),
+        image=_name(status.image),
         ready=status.ready,
         restart_count=status.restart_count,
         state=ContainerState(
-            waiting=_state(state.waiting), running=_state(state.running), terminated=_state(state.terminated)
+            waiting=_state(state.waiting, told), running=_state(state.running), terminated=_state(state.terminated)
         ),
     )
 
 
-def _state(state: ContainerStateDetails | None) -> ContainerStateDetails | None:
+def _state(state: ContainerStateDetails | None, message: str = "") -> ContainerStateDetails | None:
+    """`message`: that of a kubelet. That of a container which has ended is what the container wrote, and is not shown."""
     if state is None:
         return None
-    return ContainerStateDetails(reason=_reason(state.reason), exit_code=state.exit_code, signal=state.signal)
+    return ContainerStateDetails(
+        reason=_reason(state.reason), message=message, exit_code=state.exit_code, signal=state.signal
+    )
 
 
 def _name(text: str) -> str:

@@ -14,6 +14,7 @@ Tree = dict[str, Any]
 
 META = {"name": "p", "namespace": "team", "uid": "u", "creationTimestamp": "2026-01-01T12:00:00Z"}
 ENDED = {"terminated": {"exitCode": 3, "reason": "Error", "signal": 9}}
+WAITS = {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}
 WHOLE: Tree = {
     "metadata": {**META, "labels": {POD_SET_LABEL: "main"}, "annotations": {DEFAULT_CONTAINER_ANNOTATION: "a"}},
     "spec": {"nodeName": "n", "initContainers": [{"name": "i"}], "containers": [{"name": "a"}, {"name": "b"}]},
@@ -22,7 +23,11 @@ WHOLE: Tree = {
         "reason": "Evicted",
         "podIP": "10.0.0.1",
         "initContainerStatuses": [{"name": "i", "ready": True, "restartCount": 0, "state": {"running": {}}}],
-        "containerStatuses": [{"name": "a", "restartCount": 2, "state": ENDED}],
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}],
+        "containerStatuses": [
+            {"name": "a", "image": "x", "restartCount": 2, "state": ENDED},
+            {"name": "b", "state": WAITS},
+        ],
     },
 }
 
@@ -33,6 +38,12 @@ def pod(body: Tree) -> PrintedPod:
 
 def test_all_that_people_look_at_is_shown() -> None:
     assert shown_pod(pod(WHOLE)) == pod(WHOLE)
+
+
+def test_what_a_container_wrote_at_its_end_is_not() -> None:
+    told = {"terminated": {**ENDED["terminated"], "message": "the password is dear"}}
+    status = {**WHOLE["status"], "containerStatuses": [{"name": "a", "image": "x", "state": told}]}
+    assert "dear" not in encode(shown_pod(pod({**WHOLE, "status": status}))).decode()
 
 
 @pytest.mark.parametrize(
