@@ -74,6 +74,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "get clusters": _ONE,
     "queues list": _ONE,
     "queues show q": _ONE,
+    "queues spend": _ONE,
     "queues hold q": _ONE,
     "queues resume q": _ONE,
     "submit --help": (),

@@ -49,12 +49,30 @@ __all__ = [
     "Room",
     "Score",
     "Scorer",
+    "Spend",
     "Strategy",
     "Waits",
     "Weighted",
     "Worker",
     "Workload",
+    "hourly",
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spend:
+    """What one queue of a workload has spent, of what it may spend. Money has the unit in which prices are given.
+
+    `spent` is the money of the last `window`, roughly: older money counts less and less, and a queue that spends at a steady
+    rate has exactly what it spends in one `window`. `until` is when it will have spent less than `most`, if nothing else
+    begins; None: it has by now, or it never will while what runs goes on.
+    """
+
+    queue: str
+    spent: float
+    most: float
+    window: timedelta
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +87,9 @@ class Workload:
 
     `mates` says how many others of its group are on which cluster, or nominated there: unfinished workloads of its namespace
     with the same label `multikueue.dev/group`. Only a strategy that says so is told, or one with a part that says so:
-    ``reads: ClassVar[tuple[str, ...]] = ("mates",)``. Other mates alone are no other question.
+    ``reads: ClassVar[tuple[str, ...]] = ("mates",)``. Other mates alone are no other question. `assigned` are the amounts of
+    `requests` by flavor and resource, with the flavors that the manager gave it (`reads` has `flavors`). `spends` is what
+    those of its queues spent that have a bound (`reads` has `spend`); other figures alone are no other question.
     """
 
     namespace: str
@@ -87,10 +107,30 @@ class Workload:
     told: str = field(default="", compare=False)
     failed_on: Mapping[str, datetime] = field(default_factory=dict)
     mates: Mapping[str, int] = field(default_factory=dict, compare=False)
+    assigned: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    spends: tuple[Spend, ...] = field(default=(), compare=False)
 
     def waited_less_than(self, patience: timedelta, now: datetime) -> bool:
         """Whether the present nomination is younger than `patience`; False when nothing is nominated."""
         return self.nominated_at is not None and now < self.nominated_at + patience
+
+    def hourly(self, prices: Mapping[str, float]) -> float:
+        """What an hour of it costs by `prices`, as `Worker.prices` has them. Where `assigned` is not known, flavors do not
+        count."""
+        return hourly(prices, self.assigned or {("", name): amount for name, amount in self.requests.items()})
+
+
+def hourly(prices: Mapping[str, float], amounts: Mapping[tuple[str, str], int]) -> float:
+    """What an hour of these amounts costs. They are by flavor and resource, counted as in `Workload.requests`; the price of
+    `flavor/resource` goes before that of the resource, and what has none costs nothing."""
+    return sum(
+        amount / _UNITS.get(resource, 1.0) * prices.get(f"{flavor}/{resource}", prices.get(resource, 0.0))
+        for (flavor, resource), amount in amounts.items()
+    )
+
+
+_UNITS = {"cpu": 1000.0, "memory": 2.0**30, "ephemeral-storage": 2.0**30}
+"""How many of the amounts in which Kueue counts make the unit that has a price, where that is not one."""
 
 
 Share = tuple[int, int]
@@ -178,7 +218,8 @@ class Worker:
     Not `usable` means: not connected, cordoned, or unable to take this workload; `why` says which. `room` is what it has for
     the workload, `waits` how long jobs like it waited there; only a strategy that says so is told, or one with a part that
     says so: ``reads: ClassVar[tuple[str, ...]] = ("room", "waits")``. None: nobody may know. Other values of these alone are no
-    reason to ask again.
+    reason to ask again. `prices` are those in the annotation `multikueue.dev/prices` of its MultiKueueCluster: money for an
+    hour of a core of cpu, a GiB of memory or ephemeral storage, or one of anything else, by resource or `flavor/resource`.
     """
 
     name: str
@@ -186,6 +227,7 @@ class Worker:
     why: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    prices: Mapping[str, float] = field(default_factory=dict)
     room: Room | None = None
     waits: Waits | None = None
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import ClassVar
 
 from multikueue.strategy import Fleet, Score, Worker, Workload
 from strategies.once import Once
@@ -71,10 +72,13 @@ class Preferred:
 class Price:
     """Prefers workers where what the workload requests costs less. The cheapest has 1, one of double that price 0.5.
 
-    `prices`: for each worker the price of a unit for an hour, by resource: `{cloud: {cpu: 0.04, nvidia.com/gpu: 2.5}}`. A unit
-    is a core of cpu, a GiB of memory or ephemeral storage, and one of all else. A resource without a price costs nothing.
+    Prices are in the annotation `multikueue.dev/prices` of the MultiKueueCluster: money for an hour, by resource, or by flavor
+    and resource: `cpu=0.04, h100/nvidia.com/gpu=2.5`. Those in `prices`, by worker, go before it:
+    `{cloud: {cpu: 0.04, h100/nvidia.com/gpu: 2.5}}`. A unit is a core of cpu, a GiB of memory or ephemeral storage, and
+    one of all else. A resource without a price costs nothing. Flavors are those that the manager gave the workload.
     """
 
+    reads: ClassVar[tuple[str, ...]] = ("flavors",)
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -127,11 +131,10 @@ def _places(fleet: Fleet) -> Mapping[str, int]:
 @Once
 def _prices(price: Price, workload: Workload, fleet: Fleet) -> Mapping[str, float]:
     """What an hour of the workload costs on the workers that have prices, the cheapest first."""
-    amounts = {name: amount / _unit(name) for name, amount in workload.requests.items()}
     found = {
-        worker.name: sum(amount * prices.get(name, 0.0) for name, amount in amounts.items())
+        worker.name: workload.hourly(prices)
         for worker in fleet.workers
-        if (prices := price.prices.get(worker.name)) is not None
+        if (prices := price.prices.get(worker.name, worker.prices or None)) is not None
     }
     return dict(sorted(found.items(), key=itemgetter(1)))
 
@@ -139,13 +142,6 @@ def _prices(price: Price, workload: Workload, fleet: Fleet) -> Mapping[str, floa
 def _has(labels: Mapping[str, str], wish: str) -> bool:
     key, equals, value = wish.partition("=")
     return labels.get(key) == value if equals else key in labels
-
-
-def _unit(resource: str) -> float:
-    """What a unit has of the amounts in which Kueue counts."""
-    if resource == "cpu":
-        return 1000.0
-    return 2.0**30 if resource in ("memory", "ephemeral-storage") else 1.0
 
 
 def _sizes(text: str) -> dict[str, float] | None:

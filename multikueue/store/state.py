@@ -70,6 +70,7 @@ from multikueue.store.caches.jobs import CONTROLLER, JobCaches, Nesting, Runtime
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION, Placements, named
 from multikueue.store.caches.rooms import Rooms
 from multikueue.store.caches.slices import Slices, replaced
+from multikueue.store.caches.spends import Spends
 from multikueue.store.caches.waits import WorkerWaits
 from multikueue.store.plans import Plans
 from multikueue.store.queues import WorkQueues
@@ -183,6 +184,7 @@ class State:
         self.checks: Cache[AdmissionCheck] = Cache(indexes={"config": config_of})
         self.configs: Cache[MultiKueueConfig] = Cache(indexes={"cluster": clusters_of})
         self.clusters: Cache[MultiKueueCluster] = Cache(indexes={"source": source_of, "file": file_of, "uid": uid_of})
+        self.spends = Spends(self.workloads, self.clusters, (self.cluster_queues, self.local_queues), now)
         self.secrets: Cache[Secret] = Cache()
         self.profiles: Cache[ClusterProfile] = Cache()
         self.namespaces: Cache[Namespace] = Cache()

@@ -15,7 +15,7 @@ from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.slices import is_elastic
 from multikueue.api.kueue.workload import EVICTED, FINISHED, Workload, any_owner_of, owner_kind
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, config_of
+from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, config_of, prices_of
 from multikueue.api.values.foreign import answer_or, excerpt
 from multikueue.dispatch.remote import NO_JOB, JobState, Link, Reach, Remote, attempt_of
 from multikueue.dispatch.slices import NO_SLICE, Slice
@@ -161,6 +161,7 @@ class Views(msgspec.Struct, frozen=True):
             why=excerpt(why),
             labels=cluster.metadata.labels if cluster else {},
             annotations=cluster.metadata.annotations if cluster else {},
+            prices=prices_of(cluster) if cluster else {},
         )
 
     def seen(self, key: ObjectKey, name: str) -> Remote:

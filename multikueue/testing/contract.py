@@ -212,6 +212,7 @@ def _fleets() -> Iterator[FleetBuilder]:
     yield roomy.room("b", waiting={0: 3}, doubt="not read yet").room("c", cpus, doubt="out of date")
     waits = Waits(of="its queue", seen=7.5, steps=((0.5, _LATER[1]), (0.9, _LATER[2])), longest=_LATER[3], evicted=0.25)
     yield three.waits("a", waits).waits("b", Waits()).waits("c", Waits(of="all there", seen=9, longest=_LATER[2]))
+    yield fleet("free").worker("a", prices={"cpu": 0.04, "a100/nvidia.com/gpu": 2.5}).worker("b", prices={"cpu": 0.0})
     yield three.placement("p")
     yield three.placement("p", problem="there is no such Placement")
     yield three.placement("p", ("c", "elsewhere"), ("a",))
@@ -223,6 +224,13 @@ def _workloads() -> Iterator[StrategyWorkloadBuilder]:
     yield fresh
     yield StrategyWorkloadBuilder(replace(fresh.build(), queue="", cluster_queue="", created_at=None, reserved_at=None))
     yield fresh.priority(-5).request({"nvidia.com/gpu": 8}, cpu="500m", memory="2Gi").labels(team="x")
+    yield (
+        fresh.request({"nvidia.com/gpu": 8}, cpu=2)
+        .assigned("a100")
+        .spent(20)
+        .spent(120, until=NOW + _LATER[2])
+        .spent(0, most=0)
+    )
     yield fresh.nominated("a")
     yield fresh.nominated("a", "b", "c")
     yield fresh.nominated("gone", "a")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from multikueue.api.values.quantity import amount, parse
-from multikueue.strategy import FlavorRoom, Fleet, Placement, Room, Waits, Worker
+from multikueue.strategy import FlavorRoom, Fleet, Placement, Room, Spend, Waits, Worker
 from multikueue.strategy import Workload as StrategyWorkload
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -59,6 +59,15 @@ class StrategyWorkloadBuilder:
         """Sets how many others of its group are on which cluster."""
         return self._with(mates=there)
 
+    def assigned(self, flavor: str) -> Self:
+        """All that it requests has that flavor."""
+        return self._with(assigned={(flavor, name): each for name, each in self.value.requests.items()})
+
+    def spent(self, spent: float, *, most: float = 100, until: datetime | None = None) -> Self:
+        """Adds a queue that has spent so much of `most` within a week."""
+        found = Spend(queue="ClusterQueue cq", spent=spent, most=most, window=timedelta(days=7), until=until)
+        return self._with(spends=(*self.value.spends, found))
+
     def build(self) -> StrategyWorkload:
         return self.value
 
@@ -78,9 +87,13 @@ class FleetBuilder:
         *,
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
+        prices: Mapping[str, float] | None = None,
     ) -> Self:
         """Adds a usable worker at the end."""
-        return self._add(Worker(name=name, labels=dict(labels or {}), annotations=dict(annotations or {})))
+        shown = Worker(
+            name=name, labels=dict(labels or {}), annotations=dict(annotations or {}), prices=dict(prices or {})
+        )
+        return self._add(shown)
 
     def unusable(self, name: str, *, why: str = "not connected") -> Self:
         """Makes that worker unusable; adds it at the end if it is new."""

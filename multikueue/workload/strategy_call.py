@@ -13,9 +13,11 @@ from multikueue.errors import StrategyError
 from multikueue.strategy import Explaining, Fleet, Nomination, Opinion, Strategy, Workload
 
 __all__ = [
+    "FLAVORS",
     "MATES",
     "PLACEMENTS",
     "ROOM",
+    "SPEND",
     "WAITS",
     "LoadedStrategy",
     "NominationRequest",
@@ -37,9 +39,15 @@ MATES = "mates"
 WAITS = "waits"
 """The word that requests how long jobs waited on workers."""
 
-ROOM_AGAIN = timedelta(seconds=10)
-"""How soon a strategy that reads room is asked again where it names no worker. Room that changes asks for nobody: that would be
-work for all who wait at each end of a job anywhere."""
+FLAVORS = "flavors"
+"""The word that requests the flavors that the manager gave a workload."""
+
+SPEND = "spend"
+"""The word that requests what the queues of a workload have spent."""
+
+AGAIN = {ROOM: timedelta(seconds=10), SPEND: timedelta(minutes=1)}
+"""How soon a strategy that reads this is asked again where it names no worker. Room that changes asks for nobody: that would be
+work for all who wait at each end of a job anywhere. Nor does a queue that is within its limit again."""
 
 SOONEST, LATEST = timedelta(milliseconds=250), timedelta(days=1)
 """Bounds of `revisit_after`."""
@@ -97,8 +105,9 @@ class NominationResult(msgspec.Struct, frozen=True, kw_only=True):
 def again_at(nomination: Nomination, now: datetime, *, reads: frozenset[str] = frozenset()) -> datetime | None:
     """The time of the next call that the strategy wants, within bounds; None if it wants none."""
     after = nomination.revisit_after
-    if ROOM in reads and not nomination.clusters and not nomination.give_back:
-        after = ROOM_AGAIN if after is None else min(after, ROOM_AGAIN)
+    if not nomination.clusters and not nomination.give_back:
+        again = (wait for word, wait in AGAIN.items() if word in reads)
+        after = min(filter(None, (after, *again)), default=None)
     return None if after is None else now + min(max(after, SOONEST), LATEST)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multikueue.strategy import Fleet, Score, Scorer, Worker
-from multikueue.testing import check_strategy, fleet, strategy_workload
+from multikueue.testing import StrategyWorkloadBuilder, check_strategy, fleet, strategy_workload
 from strategies.scorers import DATA, TIER, Data, Order, Preferred, Price, Tiers
 
 TIERS = Tiers(order=("reserved", "on-demand", "spot"))
@@ -126,3 +126,22 @@ def test_a_scorer_that_cannot_tell_says_why() -> None:
     assert scored(DATA_IN_A, "a", data="gs://x=1Gi").reason == "nobody knows where its data lies"
     assert scored(PRICE, "a", labelled()).reason == "0.24 an hour"
     assert scored(TIERS, "w", Fleet(workers=(Worker(name="w"),), now=fleet().build().now)).reason == "no tier"
+
+
+def test_a_price_of_the_cluster_counts_by_flavor_and_that_of_the_options_goes_before_it() -> None:
+    paid = (
+        fleet("home").worker("a", prices={"cpu": 1, "fast/cpu": 4}).worker("b", prices={"cpu": 2, "memory": 1}).build()
+    )
+    asked = strategy_workload().request(cpu=2, memory="4Gi")
+    price = Price(prices={"b": {"cpu": 16}})
+
+    def shown(job: StrategyWorkloadBuilder, part: Price) -> list[Score]:
+        return [part.score(job.build(), worker, paid) for worker in paid.workers]
+
+    assert shown(asked, Price()) == [Score(None, "no price"), Score(1, "2 an hour"), Score(0.25, "8 an hour")]
+    assert shown(asked.assigned("fast"), Price()) == [
+        Score(None, "no price"),
+        Score(1, "8 an hour"),
+        Score(1, "8 an hour"),
+    ]
+    assert shown(asked.assigned("fast"), price)[2] == Score(0.25, "32 an hour")

@@ -9,6 +9,9 @@ from multikueue.api.meta import Condition, Int64, Object, Time, Value
 MAX_PREEMPTED_ANNOTATION = "multikueue.dev/max-preempted-workloads"
 """On a ClusterQueue, `3/1h`: within any hour at most three of its workloads are preempted."""
 
+MAX_SPEND_ANNOTATION = "multikueue.dev/max-spend"
+"""On a ClusterQueue or LocalQueue, `100/7d`: whether it has spent so much within that time is told, and shown to strategies."""
+
 BACKFILL_ANNOTATION = "multikueue.dev/backfill"
 """On a ClusterQueue with StrictFIFO: which workloads may pass its head while that waits for quota."""
 

@@ -5,7 +5,8 @@ These are Kueue's (v1beta2); a MultiKueueCluster may name a ClusterProfile of SI
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -15,6 +16,12 @@ from multikueue.api.meta import Object, Value
 KUBECONFIG_KEY = "kubeconfig"
 CORDON_ANNOTATION = "multikueue.dev/cordon"
 """On a MultiKueueCluster: `true` keeps new workloads away from it."""
+
+PRICES_ANNOTATION = "multikueue.dev/prices"
+"""On a MultiKueueCluster: money for an hour of a unit, by resource or flavor: `cpu=0.04, h100/nvidia.com/gpu=2.5`."""
+
+_NAME = re.compile(r"\S+")
+_NUMBER = re.compile(r"\d{1,9}(?:\.\d{0,12})?|\.\d{1,12}")
 
 
 class MultiKueueConfigSpec(Value):
@@ -82,6 +89,37 @@ def other_than(cluster: MultiKueueCluster) -> tuple[str, ...]:
     """The names of the annotation."""
     names = cluster.metadata.annotations.get(OTHER_THAN_ANNOTATION, "")
     return tuple(filter(None, names.split(",")))
+
+
+def prices_of(cluster: MultiKueueCluster) -> Mapping[str, float]:
+    """The prices in the annotation, which count together or, where one of them cannot be read, not at all."""
+    if prices_problem(cluster):
+        return {}
+    return {name: float(text) for name, text in _priced(cluster)}
+
+
+def prices_problem(cluster: MultiKueueCluster) -> str:
+    """What is wrong with the annotation; empty if nothing is."""
+    wrong = next(
+        (
+            f"{name}={text}"
+            for name, text in _priced(cluster)
+            if not _NAME.fullmatch(name) or not _NUMBER.fullmatch(text)
+        ),
+        "",
+    )
+    if not wrong:
+        return ""
+    return (
+        f"MultiKueueCluster {cluster.metadata.name}: annotation {PRICES_ANNOTATION}: expected resources or flavors with "
+        f"their price for an hour, such as cpu=0.04,h100/nvidia.com/gpu=2.5, got {wrong[:100]!r}; it has no prices until then"
+    )
+
+
+def _priced(cluster: MultiKueueCluster) -> Iterator[tuple[str, str]]:
+    for part in filter(str.strip, cluster.metadata.annotations.get(PRICES_ANNOTATION, "").split(",")):
+        name, _, text = part.rpartition("=")
+        yield name.strip(), text.strip()
 
 
 def source_of(cluster: MultiKueueCluster) -> tuple[tuple[str, str], ...]:

@@ -70,6 +70,7 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
         if self.has_quota:
             yield from self._cluster_queues()
             yield from self._shares()
+            yield from self._spends()
             if self.store.engine.rules.reasons.is_granular:
                 yield from self._unadmitted()
             if self.has_local_queues:
@@ -230,6 +231,21 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
             if (share := view.cohort_share(cohort.metadata.name)) is not None:
                 cohorts.add_metric((cohort.metadata.name,), _precise(share))
         yield from (family for family in (queues, cohorts) if family.samples)
+
+    def _spends(self) -> Families:
+        """What queues have spent, once a worker has prices."""
+        labels = ("queue", "namespace")
+        spent = GaugeMetricFamily(
+            "multikueue_queue_spent", "What a queue spent of late; old money counts less", labels=labels
+        )
+        limit = GaugeMetricFamily("multikueue_queue_spend_limit", "What a queue may have spent", labels=labels)
+        for queue in (*self.store.cluster_queues, *(self.store.local_queues if self.has_local_queues else ())):
+            account, where = self.store.spends.account(queue.key), (queue.metadata.name, queue.metadata.namespace)
+            if account is not None:
+                spent.add_metric(where, account.spent_by(self.store.now()))
+                if account.limit.most is not None:
+                    limit.add_metric(where, account.limit.most)
+        yield from (family for family in (spent, limit) if family.samples)
 
     def _unadmitted(self) -> Families:
         """Workloads that are not admitted, of LocalQueues that there are, though their ClusterQueue may be missing."""

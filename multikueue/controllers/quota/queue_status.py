@@ -6,10 +6,12 @@ Changes of a status are collected for a second, so a burst costs a write or two.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, RESOURCE_FLAVORS
@@ -22,11 +24,16 @@ from multikueue.errors import Invalid, NotFound
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.quota.cache.budgets import INVALID_ANNOTATION, budget_problem
 from multikueue.quota.cache.status import check_names, flavor_names
+from multikueue.quota.capacity.spend import SAMPLED, limit_problem
 from multikueue.quota.scheduler.backfill import backfill_problem
 from multikueue.runtime import DONE, Result
 from multikueue.store.caches.cache import Cache
+from multikueue.workload.handlers.outcome import sooner
 
 Q = TypeVar("Q", ClusterQueue, LocalQueue, Cohort)
+S = TypeVar("S", bound=QueueStatus)
+
+SOONEST = timedelta(seconds=1)
 
 
 class QueueStatuses(msgspec.Struct, frozen=True):
@@ -39,15 +46,26 @@ class QueueStatuses(msgspec.Struct, frozen=True):
         queue = store.cluster_queues.get(ObjectKey("", name))
         if queue is None:
             return DONE
-        status = store.engine.view.cluster_queue_status(name, self.context.now())
+        status, again_after = self._with_spend(queue, store.engine.view.cluster_queue_status(name, self.context.now()))
         await self._write(CLUSTER_QUEUES, store.cluster_queues, queue, status)
-        for problem in filter(None, (budget_problem(queue), backfill_problem(queue))):
-            self.context.recorder.emit(
-                CLUSTER_QUEUES, queue, type_="Warning", reason=INVALID_ANNOTATION, message=problem
-            )
+        self._warn(CLUSTER_QUEUES, queue, budget_problem(queue), backfill_problem(queue), limit_problem(queue))
         for cohort in store.engine.view.cohorts_above(name):
             self.context.queues.cohorts.add(cohort)
-        return DONE
+        return Result(again_after)
+
+    def _with_spend(self, queue: ClusterQueue | LocalQueue, status: S) -> tuple[S, timedelta | None]:
+        """The status with what the queue has spent, and when that is to be told again."""
+        account, now = self.context.store.spends.account(queue.key), self.context.now()
+        if account is None:
+            return status, None
+        told = account.told(status.conditions, generation=queue.metadata.generation, now=now)
+        until = account.until(now)
+        again = (SAMPLED if account.rate else None, max(until - now, SOONEST) if until is not None else None)
+        return replace(status, conditions=told), min(filter(None, again), default=None)
+
+    def _warn(self, kind: Kind[Any], queue: ClusterQueue | LocalQueue, *problems: str) -> None:
+        for problem in filter(None, problems):
+            self.context.recorder.emit(kind, queue, type_="Warning", reason=INVALID_ANNOTATION, message=problem)
 
     async def _write(self, kind: Kind[Any], cache: Cache[Q], obj: Q, status: QueueStatus | CohortStatus) -> None:
         """Writes what the definition of the kind that is installed has room for: one of an earlier Kueue has room for fewer
@@ -83,12 +101,12 @@ class QueueStatuses(msgspec.Struct, frozen=True):
         if queue is None:
             return DONE
         again_after = store.engine.sample(key, self.context.now())
-        status = store.engine.view.local_queue_status(key, self.context.now())
+        status, told_after = self._with_spend(queue, store.engine.view.local_queue_status(key, self.context.now()))
         await self._write(LOCAL_QUEUES, store.local_queues, queue, status)
-        if again_after is None:
-            return DONE
-        store.look_at("admission")  # the sample may have changed the order of the LocalQueues
-        return Result(again_after=again_after)
+        self._warn(LOCAL_QUEUES, queue, limit_problem(queue))
+        if again_after is not None:
+            store.look_at("admission")  # the sample may have changed the order of the LocalQueues
+        return Result(sooner(again_after, told_after))
 
 
 T = TypeVar("T", bound=Object)

@@ -37,6 +37,7 @@ from multikueue.runtime import Backoff, DeadlineExceeded, DeadlinePool, PoolSatu
 from multikueue.settings import InForce, Loaded
 from multikueue.store.caches.cache import ignore
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION
+from multikueue.store.caches.spends import assigned
 from multikueue.store.store import Store
 from multikueue.strategy import Fleet, Nomination
 from multikueue.telemetry import get_logger
@@ -45,9 +46,11 @@ from multikueue.workload.handlers.nominating import give_back_after_of
 from multikueue.workload.nomination.choice import ExplainedChoice, choice
 from multikueue.workload.nomination.request import nomination_request
 from multikueue.workload.strategy_call import (
+    FLAVORS,
     MATES,
     PLACEMENTS,
     ROOM,
+    SPEND,
     WAITS,
     LoadedStrategy,
     NominationRequest,
@@ -305,6 +308,10 @@ class Strategies:
         workload, fleet = request.workload, request.fleet
         if MATES in by.reads:
             workload = dataclasses.replace(workload, mates=self._mates(local))
+        if FLAVORS in by.reads:
+            workload = dataclasses.replace(workload, assigned=assigned(local))
+        if SPEND in by.reads:
+            workload = dataclasses.replace(workload, spends=self.store.spends.of(local))
         if ROOM in by.reads:
             fleet = self.store.rooms.shown(fleet, local, self.settings.capacity_follow.flavors)
         return workload, self.store.waits.shown(fleet, local) if WAITS in by.reads else fleet

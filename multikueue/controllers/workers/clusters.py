@@ -20,7 +20,7 @@ from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
 from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.meta import Condition, ObjectKey, find_condition
-from multikueue.api.multikueue.clusters import MultiKueueCluster
+from multikueue.api.multikueue.clusters import MultiKueueCluster, prices_problem
 from multikueue.api.values.foreign import excerpt
 from multikueue.controllers.reconcile.conditions import active, write_condition
 from multikueue.controllers.reconcile.context import ReconcileContext
@@ -28,6 +28,7 @@ from multikueue.controllers.workers.connection.connection import Connection
 from multikueue.controllers.workers.connection.kubeconfigs import NOT_LOADED, Access, Kubeconfigs, RefusedError
 from multikueue.controllers.workers.connection.worker_credentials import CONNECTION_FAILED, CREDENTIAL_EXPIRING
 from multikueue.dispatch.remote import Reach
+from multikueue.quota.cache.budgets import INVALID_ANNOTATION
 from multikueue.runtime import DONE, Result, watch_files
 from multikueue.settings import Dispatch
 from multikueue.store.workers.watch_scope import namespaces_of
@@ -115,6 +116,10 @@ class Clusters:
         worker = self.context.store.worker(name)
         self._remember(worker, cluster)
         self._warn_of_path(cluster)
+        if problem := prices_problem(cluster):
+            self.context.recorder.emit(
+                MULTIKUEUE_CLUSTERS, cluster, type_="Warning", reason=INVALID_ANNOTATION, message=problem
+            )
         try:
             connection = await self._connect(cluster)
         except RefusedError as refusal:

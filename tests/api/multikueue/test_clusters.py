@@ -6,6 +6,7 @@ import pytest
 
 from multikueue.api.multikueue.clusters import (
     CLUSTERS_ANNOTATION,
+    PRICES_ANNOTATION,
     ClusterProfileRef,
     ClusterSource,
     KubeConfigSource,
@@ -13,6 +14,8 @@ from multikueue.api.multikueue.clusters import (
     MultiKueueClusterSpec,
     clusters_of,
     file_of,
+    prices_of,
+    prices_problem,
     source_of,
 )
 from tests.builders import multikueue_cluster, multikueue_config
@@ -40,3 +43,25 @@ def test_a_cluster_is_read_from_one_source(
         metadata=multikueue_cluster("w1").build().metadata, spec=MultiKueueClusterSpec(cluster_source=source)
     )
     assert (source_of(cluster), file_of(cluster)) == (read_from, file)
+
+
+@pytest.mark.parametrize(
+    ("text", "prices"),
+    [
+        ("", {}),
+        ("cpu=0.04, h100/nvidia.com/gpu=2.5,", {"cpu": 0.04, "h100/nvidia.com/gpu": 2.5}),
+        ("cpu=0", {"cpu": 0.0}),
+    ],
+)
+def test_prices_are_in_an_annotation(text: str, prices: dict[str, float]) -> None:
+    cluster = multikueue_cluster("w1").annotations({PRICES_ANNOTATION: text}).build()
+    assert (prices_of(cluster), prices_problem(cluster)) == (prices, "")
+
+
+@pytest.mark.parametrize("wrong", ["cpu", "=1", "cpu=", "cpu=-1", "cpu=1e5", "cpu=nan", "cpu=1 memory=2", "cpu=1_0"])
+def test_prices_that_cannot_be_read_count_not_at_all_and_are_told(wrong: str) -> None:
+    cluster = multikueue_cluster("w1").annotations({PRICES_ANNOTATION: f"memory=1,{wrong}"}).build()
+    assert prices_of(cluster) == {}
+    assert prices_problem(cluster).startswith(
+        "MultiKueueCluster w1: annotation multikueue.dev/prices: expected resources or flavors with their price for an hour"
+    )

@@ -51,6 +51,7 @@ NAMESPACE = Column("NAMESPACE")
 LOCAL = (Column("NAME"), Column("CLUSTERQUEUE"), *COUNTS, Column("MESSAGE", is_wide=True))
 CLUSTER = (Column("NAME"), Column("COHORT"), *COUNTS, Column("MESSAGE", is_wide=True))
 QUOTAS = (Column("FLAVOR"), Column("RESOURCE"), Column("RESERVED"), Column("BORROWED"), Column("QUOTA"))
+SPEND = tuple(map(Column, ("QUEUE", "NAMESPACE", "SPENT", "LIMIT", "WINDOW", "STATE")))
 LINE = (Column("PLACE"), Column("WORKLOAD"), Column("JOB"), Column("PRIORITY"), Column("AGE"))
 
 
@@ -143,6 +144,61 @@ def show_queue(
         print(f"{found.kind.kind.lower()}.kueue.x-k8s.io/{found.queue.metadata.name}")
     else:
         _print_queue(found, shared, line)
+
+
+@app.command("spend")
+@bundled
+def show_spend(
+    namespace: InQueueNamespace = None,
+    output: Output = Format.TABLE,
+    sort_by: SortBy = "",
+    no_headers: NoHeaders = False,
+    *,
+    manager: ManagerOptions,
+) -> None:
+    """Show what queues have spent on workers, and what they may.
+
+    Old money counts less: what was spent one window ago a third, roughly. Queues of which nothing is known are left out.
+    With a namespace only its LocalQueues are shown.
+
+    \b
+    Examples:
+      multikueue queues spend
+      multikueue queues spend -n team-a
+    """
+    from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
+
+    async def work() -> list[tuple[dict[str, Any], Any]]:
+        async with manager.target.connect_in(namespace) as (client, _):
+            shared = [] if namespace else await fetch_pairs(client, CLUSTER_QUEUES)
+            return [*shared, *await fetch_pairs(client, LOCAL_QUEUES, namespace=namespace or "")]
+
+    moment = now()
+    shown = [(row, item) for item, queue in run_async(work) if (row := _spend(queue, moment))]
+    listing = PrintedList(
+        columns=SPEND,
+        rows=[row for row, _ in shown],
+        items=[item for _, item in shown],
+        resource="",
+        nothing="No queue has spent anything or has a limit (annotation multikueue.dev/max-spend).",
+    )
+    print_items(listing, output, sort_by=sort_by, has_headers=not no_headers)
+
+
+def _spend(queue: LocalQueue | ClusterQueue, moment: datetime) -> tuple[str, ...]:
+    """Its row; empty if nothing is known of it."""
+    from multikueue.quota.capacity.spend import Account, limit_of, told_account
+
+    limit = limit_of(queue)
+    told = told_account(queue.status.conditions, limit, moment)
+    if told is None and limit.most is None:
+        return ()
+    account, meta = told or Account(at=moment, begun=moment, limit=limit), queue.metadata
+    until = account.until(moment)
+    state = "Within" if not account.is_over(moment) else f"Over until {until:%Y-%m-%dT%H:%MZ}" if until else "Over"
+    most, window = "-" if limit.most is None else f"{limit.most:g}", f"{limit.window.total_seconds() / 3600:g}h"
+    name = f"{type(queue).__name__.lower()}/{meta.name}"
+    return name, meta.namespace or "-", f"{account.spent_by(moment):.2f}", most, window, state
 
 
 app.command("hold")(stopping.hold)

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from typing import TypeVar
 
 import anyio
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from fakekube.model.wire import Refused
 from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
-from multikueue.cli.access.connection import ContextChoice
+from multikueue.api.kueue.queues import MAX_SPEND_ANNOTATION, ClusterQueue, LocalQueue
+from multikueue.cli.access.connection import ContextChoice, now
 from multikueue.cli.commands.queues.group import watch_queues
 from multikueue.cli.terminal.formats import Format
+from multikueue.quota.capacity.spend import Account, limit_of
 from testbed.client import eventually
 from tests.builders import cluster_queue, local_queue, workload
 from tests.cli.conftest import Run, World
 from tests.cli.field import MERGE, Field
+
+Queue = TypeVar("Queue", ClusterQueue, LocalQueue)
 
 
 @pytest.fixture
@@ -54,6 +60,39 @@ def test_list_of_all_namespaces_names_them(queues: World, cli: Run) -> None:
 
 def test_list_of_cluster_queues(queues: World, cli: Run) -> None:
     assert cli("queues", "list", "--cluster-queues", "-o", "name").out == "clusterqueue.kueue.x-k8s.io/shared\n"
+
+
+def with_spend(queue: Queue, spent: float, limit: str, *, rate: float = 0.0) -> Queue:
+    """The queue as a manager tells what it has spent, now."""
+    limited = replace(
+        queue, metadata=replace(queue.metadata, annotations={MAX_SPEND_ANNOTATION: limit} if limit else {})
+    )
+    account = Account(at=now(), begun=now(), limit=limit_of(limited), spent=spent, rate=rate)
+    conditions = account.told((), generation=1, now=now())
+    return replace(limited, status=replace(limited.status, conditions=conditions))
+
+
+def test_spend_shows_what_queues_have_spent_and_may_spend(world: World, cli: Run) -> None:
+    manager = world.manager
+    manager.add(CLUSTER_QUEUES, with_spend(cluster_queue("shared").build(), 150, "100/24h"))
+    manager.add(LOCAL_QUEUES, with_spend(local_queue("main", "shared", namespace="a").build(), 20, ""))
+    manager.add(LOCAL_QUEUES, with_spend(local_queue("new", "shared", namespace="a").build(), 0, "5/2h"))
+    manager.add(LOCAL_QUEUES, local_queue("side", "shared", namespace="b").build())
+
+    result = cli("queues", "spend")
+    assert result.code == 0, result.err
+    rows = [line.split() for line in result.lines]
+    assert rows[0] == ["QUEUE", "NAMESPACE", "SPENT", "LIMIT", "WINDOW", "STATE"]
+    assert rows[1][:-1] == ["clusterqueue/shared", "-", "150.00", "100", "24h", "Over", "until"]
+    assert rows[2:] == [
+        ["localqueue/main", "a", "20.00", "-", "168h", "Within"],
+        ["localqueue/new", "a", "0.00", "5", "2h", "Within"],
+    ]
+    assert [line.split()[0] for line in cli("queues", "spend", "-n", "a", "--no-headers").lines] == [
+        "localqueue/main",
+        "localqueue/new",
+    ]
+    assert cli("queues", "spend", "-n", "b").err.startswith("No queue has spent anything")
 
 
 def test_an_empty_namespace_is_named(queues: World, cli: Run) -> None:
