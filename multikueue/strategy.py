@@ -304,8 +304,8 @@ class Score:
 class Filter(Protocol):
     """Says which workers a workload must not use. Filters together only narrow: none can bring a worker back."""
 
-    def refuses(self, workload: Workload, worker: Worker) -> str:
-        """Why this worker is not for this workload, for people; empty if it may be."""
+    def refuses(self, workload: Workload, worker: Worker, fleet: Fleet) -> str:
+        """Why this worker of `fleet` is not for this workload, for people; empty if it may be."""
         ...
 
 

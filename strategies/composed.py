@@ -72,7 +72,7 @@ class Composed:
         return (*room, "waits") if follows and self.hedge is not None else room
 
     def nominate(self, workload: Workload, fleet: Fleet) -> Nomination:
-        refused = {worker.name: why for worker in fleet.workers if (why := self._refusal(workload, worker)[1])}
+        refused = {worker.name: why for worker in fleet.workers if (why := self._refusal(workload, worker, fleet)[1])}
         usable = [worker for worker in fleet.workers if worker.usable and worker.name not in refused]
         totals = self._totals(workload, usable, fleet)
         kept = tuple(name for name in workload.nominated_clusters if name in totals)
@@ -104,16 +104,16 @@ class Composed:
         return tuple(self._opinion(workload, worker, fleet, totals[worker.name]) for worker in fleet.workers)
 
     def _opinion(self, workload: Workload, worker: Worker, fleet: Fleet, total: float) -> Opinion:
-        by, why = self._refusal(workload, worker)
+        by, why = self._refusal(workload, worker, fleet)
         if why:
             return Opinion(worker.name, refused=why, by=by)
         scores = tuple((part, part.scorer.score(workload, worker, fleet)) for part in self.scorers)
         return Opinion(worker.name, scores=scores, total=total)
 
-    def _refusal(self, workload: Workload, worker: Worker) -> tuple[Filter | None, str]:
+    def _refusal(self, workload: Workload, worker: Worker, fleet: Fleet) -> tuple[Filter | None, str]:
         """The first filter that refuses the worker, and why; none, and no words, if all take it."""
         for each in self.filters:
-            why = each.refuses(workload, worker)
+            why = each.refuses(workload, worker, fleet)
             if why:
                 return each, why
         return None, ""

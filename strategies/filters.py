@@ -3,8 +3,9 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
-from multikueue.strategy import Worker, Workload
+from multikueue.strategy import Fleet, Worker, Workload
 from strategies.once import Once
 
 CLUSTER_NAMES = "kueue.x-k8s.io/multikueue-cluster-names"
@@ -38,7 +39,7 @@ class Labels:
     match: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     exclude: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def refuses(self, workload: Workload, worker: Worker) -> str:
+    def refuses(self, workload: Workload, worker: Worker, fleet: Fleet) -> str:
         terms = _all_terms(self, workload)
         if terms is None:
             text = workload.annotations[CLUSTER_SELECTOR]
@@ -53,7 +54,7 @@ class ClusterNames:
     The annotation is `kueue.x-k8s.io/multikueue-cluster-names`, on the workload or its job: names separated by commas.
     """
 
-    def refuses(self, workload: Workload, worker: Worker) -> str:
+    def refuses(self, workload: Workload, worker: Worker, fleet: Fleet) -> str:
         names = _listed(workload.annotations.get(CLUSTER_NAMES, ""))
         return "" if not names or worker.name in names else "not named by the workload"
 
@@ -66,13 +67,34 @@ class Taints:
     `multikueue.dev/tolerations` of the workload or its job, as `key`, `key=value` or `*`.
     """
 
-    def refuses(self, workload: Workload, worker: Worker) -> str:
+    def refuses(self, workload: Workload, worker: Worker, fleet: Fleet) -> str:
         tolerated = _listed(workload.annotations.get(TOLERATIONS, ""))
         for taint in _listed(worker.annotations.get(TAINTS, "")):
             pair = taint.split(":", 1)[0]
             if not {"*", pair, pair.split("=", 1)[0]} & tolerated.keys():
                 return f"taint {pair[:100]} is not tolerated"
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Refuses workers that the OCM Placement named for the workload has not decided for; none without a Placement.
+
+    It is named by the annotation `multikueue.dev/placement` of the LocalQueue, ClusterQueue or AdmissionCheck, and of the
+    workload or its job where the setting `dispatch.workload_placements` allows it. While its decisions cannot be followed, a
+    copy that is there may stay, and nobody gets another.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("placementdecisions",)
+
+    def refuses(self, workload: Workload, worker: Worker, fleet: Fleet) -> str:
+        placement = fleet.placement
+        if placement is None:
+            return ""
+        if placement.problem:
+            return "" if worker.name in workload.nominated_clusters else placement.problem[:200]
+        is_named = any(worker.name in group for group in placement.groups)
+        return "" if is_named else f"not in the decisions of Placement {placement.name[:150]}"
 
 
 Term = tuple[str, bool, tuple[str, ...]]

@@ -21,7 +21,7 @@ class OnlyTogether:
 
     reads: ClassVar[tuple[str, ...]] = ("mates",)
 
-    def refuses(self, workload: Workload, worker: Worker) -> str:
+    def refuses(self, workload: Workload, worker: Worker, fleet: Fleet) -> str:
         return "none of its group is there" if workload.mates and worker.name not in workload.mates else ""
 
 
@@ -34,7 +34,7 @@ class OnlyApart:
 
     reads: ClassVar[tuple[str, ...]] = ("mates",)
 
-    def refuses(self, workload: Workload, worker: Worker) -> str:
+    def refuses(self, workload: Workload, worker: Worker, fleet: Fleet) -> str:
         return "one of its group is there" if worker.name in workload.mates else ""
 
 

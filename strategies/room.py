@@ -21,7 +21,7 @@ class FreeRoom:
     reads: ClassVar[tuple[str, ...]] = ("room",)
     preempting: bool = False
 
-    def refuses(self, workload: Workload, worker: Worker) -> str:
+    def refuses(self, workload: Workload, worker: Worker, fleet: Fleet) -> str:
         if worker.room is None or worker.name in workload.nominated_clusters:
             return ""
         if not worker.room.quotas:

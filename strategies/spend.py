@@ -21,7 +21,7 @@ class SpendBound:
 
     reads: ClassVar[tuple[str, ...]] = ("flavors", "spend")
 
-    def refuses(self, workload: Workload, worker: Worker) -> str:
+    def refuses(self, workload: Workload, worker: Worker, fleet: Fleet) -> str:
         over = next((each for each in workload.spends if each.spent >= each.most), None)
         return _told(over) if over is not None and workload.hourly(worker.prices) > 0 else ""
 

@@ -341,7 +341,8 @@ def test_parts_are_built_from_their_names_and_options(install: Install) -> None:
         ({"filters": "named"}, "filters: expected a list of filters, got 'named'"),
         (
             {"filters": ["name"]},
-            "filters.0: filter 'name': expected one that is installed: apart, labels, named, room, spend, taints, together",
+            "filters.0: filter 'name': expected one that is installed: apart, labels, named, placement, room, spend, taints, "
+            "together",
         ),
         ({"filters": ["named", 7]}, "filters.1: expected the name of a filter, or name: options, got 7"),
         ({"filters": [{"named": 7}]}, "filters.0: expected the name of a filter, or name: options, got {'named': 7}"),

@@ -105,7 +105,7 @@ def _faults_of_shape(strategy: Checked) -> Iterator[_Fault]:
     if not _method(strategy):
         yield _Fault(
             PROMISES[1],
-            "must have a method nominate(workload, fleet), or refuses(workload, worker) as a filter or "
+            "must have a method nominate(workload, fleet), or refuses(workload, worker, fleet) as a filter or "
             "score(workload, worker, fleet) as a scorer",
         )
     unsettable = sorted(each.name for each in fields(kind) if not each.init) if params is not None else []
@@ -162,7 +162,7 @@ def _judged(part: Filter | Scorer, request: NominationRequest) -> tuple[object, 
     name, workload, fleet_ = _name(part), request.workload, request.fleet
     try:
         if isinstance(part, Filter):
-            answers: list[object] = [part.refuses(workload, worker) for worker in fleet_.workers]
+            answers: list[object] = [part.refuses(workload, worker, fleet_) for worker in fleet_.workers]
             wrong = [answer for answer in answers if type(answer) is not str or len(answer) > LONGEST_EXCERPT]
             expected = f"a text of at most {LONGEST_EXCERPT} characters, empty if it does not refuse"
         else:

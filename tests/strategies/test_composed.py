@@ -51,7 +51,7 @@ class Without:
 
     names: frozenset[str]
 
-    def refuses(self, workload: Workload, worker: Worker) -> str:
+    def refuses(self, workload: Workload, worker: Worker, fleet: Fleet) -> str:
         return "not this one" if worker.name in self.names else ""
 
 

@@ -6,9 +6,20 @@ from collections.abc import Mapping
 
 import pytest
 
-from multikueue.strategy import Worker, Workload
-from multikueue.testing import check_strategy, strategy_workload
-from strategies.filters import CLUSTER_NAMES, CLUSTER_SELECTOR, TAINTS, TOLERATIONS, ClusterNames, Labels, Taints
+from multikueue.strategy import Fleet, Worker, Workload
+from multikueue.testing import check_strategy, fleet, strategy_workload
+from strategies.filters import (
+    CLUSTER_NAMES,
+    CLUSTER_SELECTOR,
+    TAINTS,
+    TOLERATIONS,
+    ClusterNames,
+    Labels,
+    Placed,
+    Taints,
+)
+
+NOBODY = fleet().build()
 
 EU = Worker(name="w1", labels={"region": "eu", "tier": "spot"}, annotations={TAINTS: "gpu=only:NoSchedule, weekend"})
 
@@ -19,10 +30,10 @@ def asking(**annotations: str) -> Workload:
 
 @pytest.mark.parametrize(
     "part",
-    [Labels(), Labels(match={"region": ("eu",)}, exclude={"tier": ()}), ClusterNames(), Taints()],
-    ids=["labels without options", "labels", "named", "taints"],
+    [Labels(), Labels(match={"region": ("eu",)}, exclude={"tier": ()}), ClusterNames(), Taints(), Placed()],
+    ids=["labels without options", "labels", "named", "taints", "placement"],
 )
-def test_it_keeps_the_contract(part: Labels | ClusterNames | Taints) -> None:
+def test_it_keeps_the_contract(part: Labels | ClusterNames | Taints | Placed) -> None:
     check_strategy(part)
 
 
@@ -43,7 +54,7 @@ def test_it_keeps_the_contract(part: Labels | ClusterNames | Taints) -> None:
 def test_labels_narrow(
     match: Mapping[str, tuple[str, ...]], exclude: Mapping[str, tuple[str, ...]], refusal: str
 ) -> None:
-    assert Labels(match=match, exclude=exclude).refuses(asking(), EU) == refusal
+    assert Labels(match=match, exclude=exclude).refuses(asking(), EU, NOBODY) == refusal
 
 
 @pytest.mark.parametrize(
@@ -65,18 +76,19 @@ def test_labels_narrow(
     ],
 )
 def test_a_workload_narrows_by_a_selector_as_kubectl_takes_it(selector: str, refusal: str) -> None:
-    assert Labels().refuses(asking(**{CLUSTER_SELECTOR: selector}), EU) == refusal
+    assert Labels().refuses(asking(**{CLUSTER_SELECTOR: selector}), EU, NOBODY) == refusal
 
 
 @pytest.mark.parametrize("selector", ["region in ()", "region in eu", "=eu", "a b", "region=eu)", "region in (eu"])
 def test_a_selector_that_cannot_be_read_refuses_all_and_says_so(selector: str) -> None:
-    refusal = Labels().refuses(asking(**{CLUSTER_SELECTOR: selector}), EU)
+    refusal = Labels().refuses(asking(**{CLUSTER_SELECTOR: selector}), EU, NOBODY)
     assert refusal == f"annotation {CLUSTER_SELECTOR}: expected a selector such as region=eu,!spot, got {selector!r}"
 
 
 def test_a_selector_never_widens_what_the_options_allow() -> None:
     assert (
-        Labels(match={"region": ("us",)}).refuses(asking(**{CLUSTER_SELECTOR: "region=eu"}), EU) == "label region is eu"
+        Labels(match={"region": ("us",)}).refuses(asking(**{CLUSTER_SELECTOR: "region=eu"}), EU, NOBODY)
+        == "label region is eu"
     )
 
 
@@ -91,7 +103,7 @@ def test_a_selector_never_widens_what_the_options_allow() -> None:
     ],
 )
 def test_a_workload_names_its_clusters(names: str, refusal: str) -> None:
-    assert ClusterNames().refuses(asking(**{CLUSTER_NAMES: names}), EU) == refusal
+    assert ClusterNames().refuses(asking(**{CLUSTER_NAMES: names}), EU, NOBODY) == refusal
 
 
 @pytest.mark.parametrize(
@@ -105,8 +117,27 @@ def test_a_workload_names_its_clusters(names: str, refusal: str) -> None:
     ],
 )
 def test_each_taint_must_be_tolerated(tolerations: str, refusal: str) -> None:
-    assert Taints().refuses(asking(**{TOLERATIONS: tolerations}), EU) == refusal
+    assert Taints().refuses(asking(**{TOLERATIONS: tolerations}), EU, NOBODY) == refusal
 
 
 def test_a_worker_without_taints_needs_no_toleration() -> None:
-    assert Taints().refuses(asking(), Worker(name="w2")) == ""
+    assert Taints().refuses(asking(), Worker(name="w2"), NOBODY) == ""
+
+
+def placed(shown: Fleet, *nominated: str) -> dict[str, str]:
+    asked = strategy_workload().nominated(*nominated).build()
+    return {worker.name: Placed().refuses(asked, worker, shown) for worker in shown.workers}
+
+
+def test_without_a_placement_nobody_is_refused() -> None:
+    assert placed(fleet("a", "b").build()) == {"a": "", "b": ""}
+
+
+def test_a_placement_refuses_all_but_those_it_decided_for_whoever_has_a_copy() -> None:
+    shown = fleet("a", "b", "c").placement("gpu", ("c",), ("a", "elsewhere")).build()
+    assert placed(shown, "b") == {"a": "", "b": "not in the decisions of Placement gpu", "c": ""}
+
+
+def test_while_a_placement_cannot_be_followed_copies_stay_and_nobody_gets_another() -> None:
+    shown = fleet("a", "b").placement("gpu", ("b",), problem="Placement gpu: no decisions yet").build()
+    assert placed(shown, "a") == {"a": "", "b": "Placement gpu: no decisions yet"}

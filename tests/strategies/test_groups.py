@@ -32,8 +32,8 @@ def test_it_keeps_the_contract(part: Filter | Scorer) -> None:
     ids=["together", "apart"],
 )
 def test_whom_a_filter_refuses(part: Filter, refused: list[str]) -> None:
-    assert [each.name for each in FLEET.workers if part.refuses(MATES.build(), each)] == refused
-    assert not any(part.refuses(ALONE.build(), each) for each in FLEET.workers), "it is the first of its group"
+    assert [each.name for each in FLEET.workers if part.refuses(MATES.build(), each, FLEET)] == refused
+    assert not any(part.refuses(ALONE.build(), each, FLEET) for each in FLEET.workers), "it is the first of its group"
 
 
 @pytest.mark.parametrize(

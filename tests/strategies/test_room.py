@@ -14,6 +14,7 @@ from strategies.composed import Composed
 from strategies.room import FreeRoom, MostRoom, QuotaQuality
 
 JOB = strategy_workload().request(cpu=4)
+NOBODY = fleet().build()
 
 
 def cpu(free: int, *, nominal: int = 16, most: int = 16, flavor: str = "default") -> FlavorRoom:
@@ -84,14 +85,14 @@ def test_it_is_told_to_those_who_read_it() -> None:
     ],
 )
 def test_the_filter(workload: StrategyWorkloadBuilder, worker: Worker, refusal: str) -> None:
-    assert FreeRoom().refuses(workload.build(), worker) == refusal
+    assert FreeRoom().refuses(workload.build(), worker, NOBODY) == refusal
 
 
 @pytest.mark.parametrize(("priority", "refusal"), [(1, ""), (0, "no room now")])
 def test_what_may_be_preempted_is_room_if_the_operator_says_so(priority: int, refusal: str) -> None:
     worker, job = with_room(LOWER), JOB.priority(priority).build()
-    assert FreeRoom(preempting=True).refuses(job, worker) == refusal
-    assert FreeRoom().refuses(job, worker) == "no room now"
+    assert FreeRoom(preempting=True).refuses(job, worker, NOBODY) == refusal
+    assert FreeRoom().refuses(job, worker, NOBODY) == "no room now"
 
 
 # The scorers.

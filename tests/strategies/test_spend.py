@@ -17,7 +17,7 @@ FLEET = fleet("home").worker("cheap", prices={"cpu": 0.1}).worker("dear", prices
 
 
 def refusals(job: StrategyWorkloadBuilder) -> dict[str, str]:
-    return {worker.name: SpendBound().refuses(job.build(), worker) for worker in FLEET.workers}
+    return {worker.name: SpendBound().refuses(job.build(), worker, FLEET) for worker in FLEET.workers}
 
 
 def scores(workload: Workload, *names: str) -> list[Score]:

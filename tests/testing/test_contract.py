@@ -203,7 +203,7 @@ class Sieve:
 
     behaviour: Callable[[Workload, Worker], Any]
 
-    def refuses(self, workload: Workload, worker: Worker) -> str:
+    def refuses(self, workload: Workload, worker: Worker, fleet: Fleet) -> str:
         answer: str = self.behaviour(workload, worker)
         return answer
 

@@ -43,7 +43,7 @@ class Stub:
 class Broken:
     """A filter that raises."""
 
-    def refuses(self, workload: Workload, worker: Worker) -> str:
+    def refuses(self, workload: Workload, worker: Worker, fleet: Fleet) -> str:
         raise KeyError(worker.name)
 
 
