@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ from multikueue.store.caches.cache import ignore
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION
 from multikueue.store.caches.spends import assigned
 from multikueue.store.store import Store
-from multikueue.strategy import Fleet, Nomination
+from multikueue.strategy import Fleet, Nomination, Opinion
 from multikueue.telemetry import get_logger
 from multikueue.workload.case import Case
 from multikueue.workload.handlers.nominating import give_back_after_of
@@ -110,6 +110,7 @@ class Strategies:
     _results: dict[ObjectKey, tuple[str, NominationResult]] = field(default_factory=dict)
     """The attempt of a workload that waits for a worker, and the last result in it."""
     _pools: dict[str, DeadlinePool[Nomination]] = field(default_factory=dict)
+    _explainers: dict[str, DeadlinePool[tuple[Opinion, ...]]] = field(default_factory=dict)
     _running: dict[ObjectKey, LoadedStrategy] = field(default_factory=dict)
     _loaders: dict[str, DeadlinePool[LoadedStrategy | str]] = field(default_factory=dict)
     _loading: dict[tuple[str, str], _Loading] = field(default_factory=dict)
@@ -122,18 +123,22 @@ class Strategies:
         return replace(case, misread=(*case.misread, ignored)) if ignored else case
 
     def _asked(self, case: Case) -> Case:
-        request = nomination_request(case, self.store.local_job(case.local))
         try:
-            by = self._choose(case.local, self.store.checks.get(ObjectKey("", case.check)))
+            request, by = self._question(case)
         except _NotYet as wait:
             wait.loading.waiting.add(case.key)
             return case
         except ConfigurationError as error:
             self._running.pop(case.key, None)
+            request = nomination_request(case, self.store.local_job(case.local))
             return self._record(case, NominationResult(request=request, problem=excerpt(str(error))))
-        if PLACEMENTS in by.reads:
-            request = self._with_placement(request, case.local, by)
         return self._call(case, request, by)
+
+    def _question(self, case: Case) -> tuple[NominationRequest, LoadedStrategy]:
+        """What the strategy of a workload is asked, and the strategy. Raises as `_choose`."""
+        by = self._choose(case.local, self.store.checks.get(ObjectKey("", case.check)))
+        request = nomination_request(case, self.store.local_job(case.local))
+        return self._with_placement(request, case.local, by) if PLACEMENTS in by.reads else request, by
 
     def _ignored_placement(self, case: Case) -> str:
         """Why the Placement that the workload or its job names has no effect; empty if it has one, or none is named."""
@@ -168,29 +173,39 @@ class Strategies:
                     return True
         return False
 
-    async def choice(self, case: Case) -> ExplainedChoice | None:
-        """What the strategy of a workload that waits for a worker thinks of each; None for any other workload."""
+    def choice(self, case: Case) -> Awaitable[ExplainedChoice | None]:
+        """What the strategy of a workload that waits for a worker thinks of each; None for any other workload. All that takes
+        the manager time is done when this returns: what is awaited is the thread of a third-party strategy."""
+        told: asyncio.Future[ExplainedChoice | None] = asyncio.get_running_loop().create_future()
         if case.workload is None or not case.attempt or case.has_won or case.workload.has(FINISHED):
-            return None
-        request = nomination_request(case, self.store.local_job(case.local))
+            told.set_result(None)
+            return told
         try:
-            by = await _known(lambda: self._choose(case.local, self.store.checks.get(ObjectKey("", case.check))))
-        except ConfigurationError as error:
-            return ExplainedChoice(strategy="", problem=excerpt(str(error)))
-        if PLACEMENTS in by.reads:
-            request = self._with_placement(request, case.local, by)
-        (workload, fleet), problem = self._told(request, case.local, by), ""
-        explain = partial(explain_strategy, by.strategy, workload, fleet)
-        try:
-            if by.is_ours:
-                opinions = explain()
-            else:
-                with anyio.fail_after(self.settings.timings.strategy_timeout.total_seconds()):
-                    opinions = await anyio.to_thread.run_sync(explain, abandon_on_cancel=True)
-        except (StrategyError, TimeoutError) as error:
-            opinions, problem = (), excerpt(str(error) or f"strategy {by.name} gave no answer in time")
-        made = choice(by.name, workload, fleet, opinions, registry.part_name)
-        return replace(made, problem=problem)
+            request, by = self._question(case)
+        except (ConfigurationError, _NotYet) as error:
+            problem = excerpt(str(error) or "its strategy is being loaded, ask again in a moment")
+            told.set_result(ExplainedChoice(strategy="", problem=problem))
+            return told
+        workload, fleet = self._told(request, case.local, by)
+
+        def on_done(found: tuple[Opinion, ...] | Exception) -> None:
+            problem = ""
+            if isinstance(found, Exception):
+                found, problem = (), excerpt(_words(found, by, self.settings.timings.strategy_timeout))
+            made = choice(by.name, workload, fleet, found, registry.part_name)
+            if not told.done():  # whoever asked may have gone away
+                told.set_result(replace(made, problem=problem))
+
+        if by.is_ours:
+            try:
+                on_done(explain_strategy(by.strategy, workload, fleet))
+            except StrategyError as error:
+                on_done(error)
+        else:
+            asked = deepcopy((workload, fleet))
+            pool = self._explainers.setdefault(by.name, DeadlinePool(self.settings.timings.strategy_timeout))
+            pool.run(lambda: explain_strategy(by.strategy, *asked), on_done)
+        return told
 
     # The choice.
 

@@ -7,8 +7,8 @@ SubjectAccessReviews must allow it to its user. Only then the engine, or a worke
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -304,11 +304,11 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
             return what.document
         if self.ready() is not None:
             raise Refused(503, "ServiceUnavailable", _NOT_READY)
-        if isinstance(what, Pending | Explain):
-            async with self._one:  # others have their turn between two of them
-                await checkpoint()
-                with self.rate_limiter.paid_by(user, what.namespace):
-                    return self._pending(what) if isinstance(what, Pending) else await self._explanation(what)
+        if isinstance(what, Pending):
+            async with self._turn(user, what.namespace):
+                return self._pending(what)
+        if isinstance(what, Explain):
+            return await self._explanation(user, what)
         if isinstance(what, Answers):
             return await self._answers(user, what)
         workload = self._workload(what)
@@ -326,10 +326,20 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
             raise Refused(404, "NotFound", f'{request.resource}.{request.group} "{request.name}" not found')
         return workload
 
-    async def _explanation(self, request: Explain) -> Mapping[str, Any]:
-        seen = self._seen(self._workload(request))
-        choice = await self.choice(self.case(request.key))
-        return explanation(request, seen.quota, seen.workers, answer(seen, self.now()), choice)
+    @asynccontextmanager
+    async def _turn(self, user: User, namespace: str) -> AsyncIterator[None]:
+        """The block makes one answer, and whoever asks pays for it. Others have their turn between two of them."""
+        async with self._one:
+            await checkpoint()
+            with self.rate_limiter.paid_by(user, namespace):
+                yield
+
+    async def _explanation(self, user: User, request: Explain) -> Mapping[str, Any]:
+        """A strategy from another distribution may think for a second: nobody else waits for that, and nobody pays."""
+        async with self._turn(user, request.namespace):
+            seen = self._seen(self._workload(request))
+            said, choice = answer(seen, self.now()), self.choice(self.case(request.key))
+        return explanation(request, seen.quota, seen.workers, said, await choice)
 
     def _seen(self, workload: Workload) -> Seen:
         """With the names that users of its namespace may be told."""
@@ -344,10 +354,8 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
         found: list[tuple[Workload, JobAnswer]] = []
         with suppress(Refused):
             for workload in waiting[:MOST_ANSWERS]:
-                async with self._one:
-                    await checkpoint()
-                    with self.rate_limiter.paid_by(user, request.namespace):
-                        found.append((workload, answer(self._seen(workload), self.now())))
+                async with self._turn(user, request.namespace):
+                    found.append((workload, answer(self._seen(workload), self.now())))
         return answers(found, is_partial=len(found) < len(waiting))
 
     def _line(self, cluster_queue: str) -> Iterator[PendingWorkload] | None:

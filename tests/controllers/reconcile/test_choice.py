@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
+from multikueue.strategy import Fleet, Opinion, Workload
 from multikueue.workload.nomination.choice import ExplainedChoice
+from multikueue.workload.strategy_call import LoadedStrategy
+from strategies.composed import Composed
 from tests.controllers.table import CHECK, Table, table
 
 pytestmark = pytest.mark.anyio
@@ -72,3 +77,24 @@ async def test_a_strategy_that_cannot_be_asked_is_told_with_the_reason() -> None
     found = await told(made)
     assert found is not None
     assert "nonesuch" in found.problem
+
+
+async def test_nobody_waits_for_the_thread_of_a_third_party_strategy_but_who_asks() -> None:
+    """It is asked with copies, and one that is late is told as such."""
+    made = await waiting(ORDERED)
+    strategies, go = made.world.strategies, Event()
+    (known,) = [each for each in strategies.known.values() if isinstance(each, LoadedStrategy)]
+
+    class Slow(Composed):
+        def explain(self, workload: Workload, fleet: Fleet) -> tuple[Opinion, ...]:
+            go.wait(10)
+            return (Opinion("w1", refused="it is slow"),)
+
+    foreign = replace(known, strategy=Slow(), is_ours=False)
+    strategies.known.update(dict.fromkeys(strategies.known, foreign))
+    asked = strategies.choice(made.world.case(made.key("train")))
+    again = strategies.choice(made.world.case(made.key("train")))
+    go.set()
+    for told_ in (await asked, await again):
+        assert told_ is not None
+        assert [each.words for each in told_.workers][-1] == "refused: it is slow"
