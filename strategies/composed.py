@@ -1,6 +1,6 @@
 """The best workers first: filters narrow the fleet, scorers rank what is left, and more copies follow with time."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -40,7 +40,9 @@ class Composed:
 
     With `hedge: 0.95` the next copy follows as soon as the last one has waited for longer than 95% of the jobs like it did on
     that worker, and after `patience` at the latest. With `extra: room` these further copies go only to workers that have room
-    now, as far as that is known, and after three times `patience` to others too; with `extra: any` to any.
+    now, as far as that is known, and after three times `patience` to others too; with `extra: any` to any. With `extra: moved`
+    no two workers preempt for one job: it goes where there is room first, and a copy that goes where there is none takes the
+    place of those before it. So it goes from the best worker to the last one, and stays there.
     """
 
     __pydantic_config__: ClassVar[dict[str, bool]] = {"arbitrary_types_allowed": True}  # parts are built by their names
@@ -52,7 +54,7 @@ class Composed:
     most: int | None = None
     give_back_after: timedelta | None = None
     hedge: float | None = None
-    extra: Literal["room", "any"] = "room"
+    extra: Literal["room", "any", "moved"] = "room"
 
     def __post_init__(self) -> None:
         if self.copies < 1:
@@ -61,6 +63,8 @@ class Composed:
             raise ValueError("expected most to be copies or more")
         if any(span is not None and span <= timedelta() for span in (self.patience, self.give_back_after)):
             raise ValueError("expected durations longer than 0")
+        if self.extra == "moved" and self.copies > 1:
+            raise ValueError("expected copies to be 1 with extra: moved")
         if self.hedge is not None and not 0 < self.hedge < 1:
             raise ValueError("expected hedge to be a share between 0 and 1, such as 0.95")
 
@@ -68,7 +72,7 @@ class Composed:
     def reads(self) -> tuple[str, ...]:
         """What it needs itself, beside its parts."""
         follows = self.patience is not None and (self.most is None or self.most > self.copies)
-        room = ("room",) if follows and self.extra == "room" else ()
+        room = ("room",) if follows and self.extra != "any" else ()
         return (*room, "waits") if follows and self.hedge is not None else room
 
     def nominate(self, workload: Workload, fleet: Fleet) -> Nomination:
@@ -80,10 +84,16 @@ class Composed:
         lacking, bound = max(0, self.copies - len(kept)), self._bound(fleet)
         is_extra, left = False, self._left(workload, kept, fleet)
         if lacking:
-            batch = _best(min(lacking, bound - len(kept)), fresh, totals, workload, fleet)
+            first = _with_room(fresh, workload, fleet) if self.extra == "moved" else ()
+            batch = _best(min(lacking, bound - len(kept)), first or fresh, totals, workload, fleet)
         else:
             is_extra = left is not None and left <= timedelta() and len(kept) < bound
             batch = _best(int(is_extra), self._with_place(fresh, workload, fleet), totals, workload, fleet)
+            if self.extra == "moved" and batch and not _with_room(batch, workload, fleet):
+                ranked = _best(len(totals), list(totals), totals, workload, fleet)
+                fresh = list(ranked[ranked.index(kept[0]) + 1 :])
+                batch = tuple(fresh[:1])
+                kept = () if batch else kept
         clusters = kept + batch
         began = fleet.now if batch else workload.nominated_at or workload.reserved_at or fleet.now
         if len(batch) == len(fresh) or len(clusters) >= bound:
@@ -159,12 +169,17 @@ class Composed:
         patience, since = self.patience or timedelta(), workload.nominated_at or fleet.now
         if self.extra == "any" or fleet.now >= since + _LONG * patience:
             return names
-        return [name for name in names if holds_now(workload, _worker(fleet, name).room) is not False]
+        return _with_room(names, workload, fleet)
 
     def _bound(self, fleet: Fleet) -> int:
         if self.patience is None:
             return self.copies
         return len(fleet.workers) if self.most is None else self.most
+
+
+def _with_room(names: Iterable[str], workload: Workload, fleet: Fleet) -> list[str]:
+    """Those that have room for it now, as far as is known."""
+    return [name for name in names if holds_now(workload, _worker(fleet, name).room) is not False]
 
 
 def _worker(fleet: Fleet, name: str) -> Worker:

@@ -1,6 +1,6 @@
 """Parts that read what workers have room for: the filter `room`, and the scorers `room` and `quota`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -42,15 +42,12 @@ class MostRoom:
     fit: Literal["most-free", "tight"] = "most-free"
 
     def score(self, workload: Workload, worker: Worker, fleet: Fleet) -> Score:
-        room = worker.room
-        if room is None or not room.quotas:
-            return Score(None, "room unknown")
-        chosen = _chosen(workload, room)
-        if chosen is None:
-            return Score(0.0, "no quota of what it requests")
+        return _judged(workload, worker.room, self._by_load)
+
+    def _by_load(self, chosen: list[tuple[FlavorRoom, int]]) -> tuple[float, str]:
         load = _highest(chosen)
         value = (1 + load) / 2 if load <= 1 and self.fit == "tight" else 1 / (1 + load)
-        return Score(_less_sure(value, room), "room" if load <= 1 else "no room")
+        return value, "room" if load <= 1 else "no room"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +61,23 @@ class QuotaQuality:
     reads: ClassVar[tuple[str, ...]] = ("room",)
 
     def score(self, workload: Workload, worker: Worker, fleet: Fleet) -> Score:
-        room = worker.room
-        if room is None or not room.quotas:
-            return Score(None, "quota unknown")
-        chosen = _chosen(workload, room)
-        if chosen is None:
-            return Score(0.0, "no quota of what it requests")
-        value, reason = min((_quality(each, need, workload.priority) for each, need in chosen), default=_OWN)
-        return Score(_less_sure(value, room), reason)
+        def worst(chosen: list[tuple[FlavorRoom, int]]) -> tuple[float, str]:
+            return min((_quality(each, need, workload.priority) for each, need in chosen), default=_OWN)
+
+        return _judged(workload, worker.room, worst)
+
+
+def _judged(
+    workload: Workload, room: Room | None, judge: Callable[[list[tuple[FlavorRoom, int]]], tuple[float, str]]
+) -> Score:
+    """The score by what the workload would take there. What may not be all, or not be of now, counts half."""
+    if room is None or not room.quotas:
+        return Score(None, "room unknown")
+    chosen = _chosen(workload, room)
+    if chosen is None:
+        return Score(0.0, "no quota of what it requests")
+    value, reason = judge(chosen)
+    return Score((value + _MIDDLE) / 2 if room.doubt else value, reason)
 
 
 def holds_now(workload: Workload, room: Room | None, *, preempting: bool = False) -> bool | None:
@@ -102,11 +108,6 @@ def _load(room: FlavorRoom, need: int) -> float:
     """What would be used with the workload in it, waiting ones included, by what could be."""
     used = room.most - room.free + need
     return (used / room.most if used > 0 else 0.0) if room.most else float("inf")
-
-
-def _less_sure(value: float, room: Room) -> float:
-    """What may not be all or not be of now counts half."""
-    return (value + _MIDDLE) / 2 if room.doubt else value
 
 
 def _chosen(workload: Workload, room: Room) -> list[tuple[FlavorRoom, int]] | None:

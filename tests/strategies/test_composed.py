@@ -74,8 +74,9 @@ def named(*args: Any, **more: Any) -> tuple[str, ...]:
         {"patience": None, "copies": 30},
         {"give_back_after": timedelta(seconds=1)},
         {"hedge": 0.95, "extra": "any"},
+        {"scorers": BY_ORDER, "extra": "moved", "patience": timedelta(seconds=1)},
     ],
-    ids=["defaults", "by order", "filtered", "no more with time", "with an end", "hedged"],
+    ids=["defaults", "by order", "filtered", "no more with time", "with an end", "hedged", "moved"],
 )
 def test_it_keeps_the_contract(options: dict[str, Any]) -> None:
     check_strategy(Composed(**options))
@@ -88,6 +89,7 @@ def test_it_keeps_the_contract(options: dict[str, Any]) -> None:
         ({"copies": 3, "most": 2}, "expected most to be copies or more"),
         ({"patience": timedelta()}, "expected durations longer than 0"),
         ({"give_back_after": timedelta()}, "expected durations longer than 0"),
+        ({"copies": 2, "extra": "moved"}, "expected copies to be 1 with extra: moved"),
         ({"hedge": 1.0}, "expected hedge to be a share between 0 and 1, such as 0.95"),
     ],
 )
@@ -315,3 +317,38 @@ def test_a_filter_more_never_brings_a_worker_back(
 def test_parts_have_the_shape_that_the_contract_names() -> None:
     assert isinstance(Given({}), Scorer)
     assert isinstance(Without(frozenset()), Filter)
+
+
+def with_free(**cores: int) -> FleetBuilder:
+    """Workers with so many free cores of 16 each, in this order of preference."""
+    made = fleet(*cores)
+    for name, free in cores.items():
+        quota = FlavorRoom(flavor="default", resource="cpu", nominal=16_000, most=16_000, free=1000 * free)
+        made = made.room(name, quota)
+    return made
+
+
+NOWHERE = {"c1": 0, "c2": 0, "c3": 0}
+
+
+@pytest.mark.parametrize(
+    ("tried", "free", "later", "named_now", "asks_again"),
+    [
+        pytest.param((), NOWHERE | {"c2": 8}, 0, ("c2",), True, id="first where nothing has to be preempted"),
+        pytest.param((), NOWHERE, 0, ("c1",), True, id="where all are full, the best"),
+        pytest.param(("c1",), NOWHERE, 14, ("c1",), True, id="it has its time"),
+        pytest.param(("c1",), NOWHERE | {"c3": 8}, 5, ("c1", "c3"), True, id="room elsewhere brings a second copy"),
+        pytest.param(("c1",), NOWHERE, 15, ("c2",), True, id="then it moves: the first copy is taken back"),
+        pytest.param(("c2",), NOWHERE, 15, ("c3",), False, id="and on to the last"),
+        pytest.param(("c3",), NOWHERE, 15, ("c3",), False, id="where it stays"),
+        pytest.param(("c1", "c3"), NOWHERE, 15, ("c2",), True, id="whatever else had a copy"),
+    ],
+)
+def test_no_two_workers_preempt_for_a_job_that_moves(
+    tried: tuple[str, ...], free: dict[str, int], later: int, named_now: tuple[str, ...], asks_again: bool
+) -> None:
+    asked = strategy_workload().request(cpu=4).nominated(*tried)
+    found = nominate(
+        asked, with_free(**free), later=timedelta(minutes=later), scorers=BY_ORDER, extra="moved", patience=FIVE
+    )
+    assert (found.clusters, found.revisit_after is not None) == (named_now, asks_again)

@@ -137,7 +137,7 @@ def test_what_is_preferred(fit: Literal["most-free", "tight"], order: list[str])
         pytest.param(with_room(cpu(0)), Score(0.0, "no quota now"), id="there is none"),
         pytest.param(with_room(cpu(8), gpu(0)), Score(1.0, "own quota"), id="what it does not request is no matter"),
         pytest.param(with_room(cpu(0), doubt="old"), Score(0.25, "no quota now"), id="what is in doubt counts half"),
-        pytest.param(UNKNOWN, Score(None, "quota unknown"), id="nobody may know"),
+        pytest.param(UNKNOWN, Score(None, "room unknown"), id="nobody may know"),
         pytest.param(with_room(gpu(8)), Score(0.0, "no quota of what it requests"), id="a resource without quota"),
     ],
 )
