@@ -189,10 +189,13 @@ class Strategies:
         workload, fleet = self._told(request, case.local, by)
 
         def on_done(found: tuple[Opinion, ...] | Exception) -> None:
+            opinions: tuple[Opinion, ...] = ()
             problem = ""
             if isinstance(found, Exception):
-                found, problem = (), excerpt(_words(found, by, self.settings.timings.strategy_timeout))
-            made = choice(by.name, workload, fleet, found, registry.part_name)
+                problem = excerpt(_words(found, by, self.settings.timings.strategy_timeout))
+            else:
+                opinions = found
+            made = choice(by.name, workload, fleet, opinions, registry.part_name)
             if not told.done():  # whoever asked may have gone away
                 told.set_result(replace(made, problem=problem))
 

@@ -116,7 +116,8 @@ def check_clusters(
     shown all the same. Kinds that are declared in settings are known from --config.
 
     LimitRanges, RuntimeClasses, PriorityClasses and ResourceClaimTemplates where they make something else of pods there
-    than the manager counts. What devices count as is known from --config.
+    than the manager counts; flavors that the manager does not know. What devices count as, and which flavor is which, is
+    known from --config.
 
     Of the manager cluster: whether it serves versions of Kueue's API that nobody converts, and what lost fields by that.
 
@@ -134,11 +135,11 @@ def check_clusters(
 
     settings = load_settings(config)
     own = settings.integrations.declared if settings is not None else ()
-    devices = None
+    devices, flavors = None, None
     if settings is not None:
         from multikueue.manager.engine import device_rules
 
-        devices = device_rules(settings.quota)
+        devices, flavors = device_rules(settings.quota), settings.capacity_follow.flavors
 
     async def work() -> list[Report]:
         async with ContextChoice(kubeconfig, context).connect() as client:
@@ -150,7 +151,7 @@ def check_clusters(
             note(f"checking {', '.join(member.name for member in chosen)}")
             async with spinner(f"checking {len(chosen)} clusters"):
                 found = await inspection.check_all(
-                    client, chosen, connect=connect_with, moment=now(), kinds=kinds, devices=devices
+                    client, chosen, connect=connect_with, moment=now(), kinds=kinds, devices=devices, flavors=flavors
                 )
                 return [*await inspection.check_manager(client), *found]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -12,14 +12,14 @@ import msgspec
 from msgspec.structs import asdict
 
 from multikueue.api.kind import Kind
-from multikueue.api.kinds import DEFINITIONS, MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
+from multikueue.api.kinds import CLUSTER_QUEUES, DEFINITIONS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
 from multikueue.api.kueue.workload import ORIGIN_LABEL, any_owner_of
 from multikueue.api.meta import ObjectKey
 from multikueue.cli.access.connection import now
 from multikueue.cli.access.worker_clusters import NO_END, RESOURCE, WorkerCluster, ends, gather, pick
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import Column, PrintedList
-from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Unauthorized
+from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, MultiKueueError, Unauthorized
 from multikueue.kube.auth.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import Definitions, definitions
@@ -95,9 +95,10 @@ async def check_all(
     moment: datetime,
     kinds: Sequence[Kind[Any]] = (),
     devices: DeviceRules | None = None,
+    flavors: Mapping[str, str] | None = None,
 ) -> list[Report]:
     """Check the clusters concurrently; one that hangs delays only the end. `kinds`: the declared kinds of jobs; `devices`:
-    what devices count as."""
+    what devices count as; `flavors`: the manager's flavors by those of workers, as `flavor` or `cluster/flavor`."""
     from multikueue.cli.workload.pod_policies import read_policies
 
     ours = _Ours(
@@ -106,6 +107,7 @@ async def check_all(
         definitions=await definitions(manager),
         policies=await read_policies(manager, EVERYWHERE),
         devices=devices,
+        flavors=flavors or {},
     )
     reports: dict[str, Report] = {}
 
@@ -159,6 +161,7 @@ class _Ours(msgspec.Struct, frozen=True, kw_only=True):
     definitions: Definitions | None
     policies: PodPolicies
     devices: DeviceRules | None
+    flavors: Mapping[str, str]
 
 
 async def _check(member: WorkerCluster, ours: _Ours, *, connect: Connect, moment: datetime) -> Report:
@@ -172,6 +175,7 @@ async def _check(member: WorkerCluster, ours: _Ours, *, connect: Connect, moment
             offered, queues = namespaces_of(member.cluster), ours.way.queues_to(member.name)
             found = await preflight(worker, queues, ours.kinds, namespaces=offered, ours=ours.definitions)
             others = _compared(ours, await read_policies(worker, offered), _places(queues, offered))
+            others += await _flavors(member.name, worker, ours, offered)
     except ClusterUnreachable as error:
         return Report(member.name, (*known, Finding("unreachable", "API server", error.why)))
     except Unauthorized:
@@ -185,6 +189,30 @@ async def _check(member: WorkerCluster, ours: _Ours, *, connect: Connect, moment
 def _places(queues: Iterable[ObjectKey], offered: Sequence[str]) -> list[str]:
     """The namespaces whose jobs may go there."""
     return sorted({key.namespace for key in queues if "" in offered or key.namespace in offered})
+
+
+async def _flavors(name: str, worker: ClusterClient, ours: _Ours, offered: Sequence[str]) -> list[Finding]:
+    """A warning of each pair of ClusterQueues where the worker's has no flavor that is known as one of the manager's: jobs that
+    have that flavor here are told, priced and counted there under a name that nobody gave them."""
+    from multikueue.quota.cache.status import flavor_names
+
+    try:
+        shared = {each.metadata.name: each for each in (await worker.list(CLUSTER_QUEUES)).items}
+        pages = [await worker.list(LOCAL_QUEUES, namespace=namespace) for namespace in offered]
+    except ApiError:
+        return []  # reported already, as a kind not served or a right missing
+    leading, told = ours.way.queues_to(name), dict[str, str]()
+    for queue in (each for page in pages for each in page.items):
+        own, theirs = ours.way.behind(queue.key), shared.get(queue.spec.cluster_queue)
+        if own is None or theirs is None or queue.key not in leading:
+            continue
+        there = flavor_names(theirs)
+        known = {ours.flavors.get(f"{name}/{each}", ours.flavors.get(each, each)) for each in there}
+        if lacking := sorted(flavor_names(own) - known):
+            has = f"ClusterQueue {theirs.metadata.name} there has {', '.join(sorted(there)) or 'none'}"
+            advice = "Name them alike, label their nodes alike, or say in capacity_follow.flavors which is which"
+            told[f"flavors of {own.metadata.name}"] = f"{', '.join(lacking)}: {has}. {advice}"
+    return [Finding("warning", subject, detail) for subject, detail in told.items()]
 
 
 def _compared(ours: _Ours, theirs: PodPolicies, namespaces: Sequence[str]) -> list[Finding]:

@@ -22,7 +22,7 @@ from multikueue.api.kinds import (
 )
 from multikueue.api.meta import ObjectKey
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
-from tests.builders import local_queue, multikueue_cluster, secret
+from tests.builders import cluster_queue, local_queue, multikueue_cluster, secret
 from tests.cli.cluster import Cluster
 from tests.cli.commands.clusters.registering import stored, token_until
 from tests.cli.conftest import Result, Run, World
@@ -48,6 +48,38 @@ def test_check_of_a_fit_worker_ends_with_0(joined: World, cli: Run) -> None:
     assert ("manager's connection", "warning") in levels
     assert ("LocalQueue team-a/main", "warning") in levels
     assert "failed" not in dict(levels).values()
+
+
+@pytest.mark.parametrize(
+    ("there", "setting", "told"),
+    [
+        (("h100", "spot"), "{}", False),
+        (("a100",), "{}", True),
+        (("a100",), "{a100: h100}", False),
+        (("a100",), "{w1/a100: h100}", False),
+        (("a100",), "{w2/a100: h100}", True),
+    ],
+    ids=["the same name", "another name", "said to be the same", "said for this worker", "said for another worker"],
+)
+def test_check_warns_of_flavors_that_are_not_known_there(
+    there: tuple[str, ...], setting: str, told: bool, joined: World, cli: Run, tmp_path: Path
+) -> None:
+    joined.manager.add(CLUSTER_QUEUES, cluster_queue("shared").checks("mk").quota("h100", cpu=1).build())
+    joined.manager.add(LOCAL_QUEUES, local_queue("gpu", "shared", namespace="team-a").build())
+    theirs = cluster_queue("theirs")
+    for name in there:
+        theirs = theirs.quota(name, cpu=1)
+    joined.worker.add(CLUSTER_QUEUES, theirs.build())
+    joined.worker.add(LOCAL_QUEUES, local_queue("gpu", "theirs", namespace="team-a").build())
+    settings = tmp_path / "multikueue.yaml"
+    settings.write_text(f"capacity_follow: {{flavors: {setting}}}", encoding="utf-8")
+
+    found = json.loads(cli("clusters", "check", "-o", "json", "--config", str(settings)).out)["items"]
+
+    details = [each["detail"] for each in found if each["subject"] == "flavors of shared"]
+    assert bool(details) is told
+    if told:
+        assert details[0].startswith("h100: ClusterQueue theirs there has a100. Name them alike")
 
 
 def test_check_looks_for_the_kinds_that_are_declared(joined: World, cli: Run, tmp_path: Path) -> None:
