@@ -263,6 +263,14 @@ class Metrics:
                 registry=registry,
             )
         )
+        self.held_by_losers = LabelledInstrument(
+            Counter(
+                "multikueue_losers_quota_seconds",
+                "Time for which copies had quota on a worker until they were removed, as others won or they were withdrawn",
+                ("cluster",),
+                registry=registry,
+            )
+        )
         self.retries = LabelledInstrument(
             Counter(
                 "multikueue_retries",

@@ -303,7 +303,7 @@ class Observer:
             assert new is not None
             self._copied(worker, new)
         elif _is_leaving(new) and not _is_leaving(old):
-            self.metrics.copies_removed(worker.name, self._why_removed(worker.name, old.key)).inc()
+            self._removed(worker, old)
         elif new is not None and (story := self._stories.get(new.key)) is not None:
             if story.reached is Milestone.COPIED and new.has(ADMITTED):
                 self._reach(story, Milestone.ADMITTED)
@@ -315,6 +315,12 @@ class Observer:
         self.metrics.dispatched(_cluster_queue(local) if local else "", worker.name).inc()
         if (story := self._stories.get(copy.key)) is not None:
             self._reach(story, Milestone.COPIED)
+
+    def _removed(self, worker: WorkerView, copy: Workload) -> None:
+        why, held = self._why_removed(worker.name, copy.key), copy.condition(QUOTA_RESERVED)
+        self.metrics.copies_removed(worker.name, why).inc()
+        if why in ("lost", "withdrawn") and held is not None and held.status == "True":
+            self.metrics.held_by_losers(worker.name).inc(self._since(held.last_transition_time))
 
     def _why_removed(self, cluster: str, key: ObjectKey) -> str:
         local = self.store.workloads.get(key)

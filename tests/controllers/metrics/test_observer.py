@@ -293,6 +293,28 @@ async def test_nothing_is_remembered_of_what_is_over() -> None:
 
 
 @pytest.mark.anyio
+async def test_the_time_for_which_losers_had_quota_is_counted() -> None:
+    """The winner's is no loser's, and who waits has none."""
+    world = table()
+    world.submit()
+    await world.settle()
+    world.admit("w2")
+    world.time += timedelta(seconds=7)
+    world.admit("w1")
+    world.time += timedelta(seconds=5)
+    await world.settle()
+    [winner] = world.runs_on()
+    loser = {"w1": "w2", "w2": "w1"}[winner]
+    held = {"w1": 5, "w2": 12}
+    assert value(world, "multikueue_losers_quota_seconds_total", cluster=loser) == held[loser]
+    assert value(world, "multikueue_losers_quota_seconds_total") == held[loser]
+    world.finish(winner)
+    world.time += timedelta(seconds=60)
+    await world.settle()
+    assert value(world, "multikueue_losers_quota_seconds_total") == held[loser]
+
+
+@pytest.mark.anyio
 async def test_copies_without_owner_are_counted_as_orphans() -> None:
     world = table()
     world.submit()

@@ -11,7 +11,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
 from multikueue.store.caches.cache import Cache
-from multikueue.workload.strategy_call import ROOM_AGAIN
+from multikueue.workload.strategy_call import AGAIN, ROOM
 from tests.controllers.quota.test_capacity import have
 from tests.controllers.table import Table, table
 
@@ -91,7 +91,7 @@ async def test_without_room_anywhere_there_is_no_copy_until_there_is() -> None:
     found = await submitted(made, 6)
     assert found == {"w1": 2, "w2": 2}
     have(made.workers["w2"], 3)
-    made.time += ROOM_AGAIN
+    made.time += AGAIN[ROOM]
     for name in names(6):
         made.queues.workloads.add(made.key(name))
     await made.settle()
