@@ -41,7 +41,7 @@ HOUR = timedelta(hours=1)
 WEEK = timedelta(days=7)
 _LONGEST = timedelta(days=3650)
 _NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,6})?")
-_TOLD = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) spent by (\S{1,40}), ")
+_TOLD = re.compile(r"(\d{1,40}(?:\.\d{1,6})?) spent by (\S{1,40}), ")
 
 
 class SpendLimit(msgspec.Struct, frozen=True):

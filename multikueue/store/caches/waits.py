@@ -33,6 +33,7 @@ class WorkerWaits:
     def __init__(self, workers: Mapping[str, HasCopies], local: Cache[Workload], now: Callable[[], datetime]) -> None:
         self._workers, self._local, self._now = workers, local, now
         self._times: dict[str, WaitTimes] = {}
+        self._shown: dict[str, tuple[contract.Worker, contract.Waits, contract.Worker]] = {}
 
     def shown(self, fleet: contract.Fleet, local: Workload) -> contract.Fleet:
         """The fleet with how long jobs like a workload waited on its workers."""
@@ -42,10 +43,18 @@ class WorkerWaits:
 
     def forget_worker(self, name: str) -> None:
         self._times.pop(name, None)
+        self._shown.pop(name, None)
 
     def _with_waits(self, worker: contract.Worker, asked: Like, now: datetime) -> contract.Worker:
         times = self._times.get(worker.name) or self._learn(worker.name)
-        return worker if times is None else dataclasses.replace(worker, waits=times.waits(asked, now))
+        if times is None:
+            return worker
+        waits, known = times.waits(asked, now), self._shown.get(worker.name)
+        if known is not None and known[0] is worker and known[1] is waits:
+            return known[2]
+        made = dataclasses.replace(worker, waits=waits)
+        self._shown[worker.name] = worker, waits, made
+        return made
 
     def _learn(self, name: str) -> WaitTimes | None:
         """From now on, and from the copies that are there."""

@@ -217,6 +217,12 @@ def test_what_somebody_else_wrote_is_not_believed(message: str) -> None:
     assert told_account((replace(told, message=message),), SpendLimit(), NOW) is None
 
 
+def test_however_much_was_spent_it_is_told_once_in_a_while_only() -> None:
+    account = Account(at=NOW, begun=NOW, spent=3e27, rate=9e27)
+    conditions = account.told((), generation=1, now=NOW)
+    assert account.told(conditions, generation=1, now=NOW + SAMPLED / 2) is conditions
+
+
 def test_a_time_to_come_is_now() -> None:
     conditions = Account(at=NOW + DAY, begun=NOW, spent=1).told((), generation=1, now=NOW + DAY)
     found = told_account(conditions, SpendLimit(), NOW)

@@ -107,3 +107,13 @@ def test_what_workloads_have_in_common() -> None:
     assert like(ASKED) == like(workload("other").queue("lq").request(cpu=3).reserved("cq").build())
     assert like(ASKED) != like(workload("other").queue("lq").request(cpu=4).reserved("cq").build())
     assert like(ASKED) != like(workload("other").queue("night").request(cpu=2).reserved("cq").build())
+
+
+def test_jobs_that_are_alike_are_shown_the_same_worker_for_a_while() -> None:
+    known = Known()
+    known.put("wl", waited=MINUTE)
+    first, again = (known.known.shown(FLEET, ASKED).workers[0] for _ in range(2))
+    assert first is again
+    known.clock += MINUTE
+    known.put("other", waited=3 * MINUTE)
+    assert known.known.shown(FLEET, ASKED).workers[0] is not first
