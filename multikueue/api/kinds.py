@@ -26,7 +26,7 @@ from multikueue.api.kueue.usage import WorkloadUsage
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import Object
 from multikueue.api.multikueue.clusters import ClusterProfile, MultiKueueCluster, MultiKueueConfig
-from multikueue.api.multikueue.ocm import OCM_GROUP, Placement, PlacementDecision
+from multikueue.api.multikueue.ocm import OCM_GROUP, ManagedCluster, Placement, PlacementDecision
 
 _KUEUE = "kueue.x-k8s.io"
 
@@ -44,6 +44,7 @@ ADMISSION_CHECKS = Kind(_KUEUE, "v1beta2", "admissionchecks", "AdmissionCheck", 
 MULTIKUEUE_CONFIGS = Kind(_KUEUE, "v1beta2", "multikueueconfigs", "MultiKueueConfig", False, MultiKueueConfig)
 MULTIKUEUE_CLUSTERS = Kind(_KUEUE, "v1beta2", "multikueueclusters", "MultiKueueCluster", False, MultiKueueCluster)
 CLUSTER_PROFILES = Kind("multicluster.x-k8s.io", "v1alpha1", "clusterprofiles", "ClusterProfile", True, ClusterProfile)
+SERVICE_ACCOUNTS = Kind("", "v1", "serviceaccounts", "ServiceAccount", True, Object)
 JOBS = Kind("batch", "v1", "jobs", "Job", True, Job)
 PODS = Kind("", "v1", "pods", "Pod", True, Pod)
 POD_GROUPS = Kind("", "v1", "", "PodGroup", True, PodGroup)
@@ -61,6 +62,7 @@ DEVICE_CLASSES = Kind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", F
 RESOURCE_CLAIM_TEMPLATES = Kind(
     "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True, ResourceClaimTemplate
 )
+MANAGED_CLUSTERS = Kind(OCM_GROUP, "v1", "managedclusters", "ManagedCluster", False, ManagedCluster)
 PLACEMENTS = Kind(OCM_GROUP, "v1beta1", "placements", "Placement", True, Placement)
 PLACEMENT_DECISIONS = Kind(OCM_GROUP, "v1beta1", "placementdecisions", "PlacementDecision", True, PlacementDecision)
 LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease", True, Lease)

@@ -19,14 +19,13 @@ from multikueue.kube.auth.expiry import of_certificate
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.registration.choices import OUR_NAME
 from multikueue.registration.ownership import ask
-from multikueue.registration.plan import LABELS, SERVICE_ACCOUNTS
+from multikueue.registration.plan import LABELS
 
 __all__ = [
     "Credential",
     "Endpoint",
     "build_kubeconfig",
     "request_certificate",
-    "request_token",
 ]
 
 SIGNING_REQUESTS = Kind(
@@ -52,26 +51,6 @@ class Credential:
     kind: Literal["token", "certificate"]
     user: Mapping[str, str] = field(repr=False)
     expires: datetime | None
-
-
-async def request_token(client: ClusterClient, account: ObjectKey, validity: timedelta) -> Credential:
-    """A token of the ServiceAccount; the server may grant less than `validity` and says so in `expires`."""
-    path = SERVICE_ACCOUNTS.path(account, subresource="token")
-    body = {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"expirationSeconds": int(validity.total_seconds())},
-    }
-    status = (await ask(client, "POST", path, body))["status"]
-    return Credential(kind="token", user={"token": status["token"]}, expires=_moment(status["expirationTimestamp"]))
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else None
 
 
 async def request_certificate(client: ClusterClient, user: str, validity: timedelta) -> Credential:

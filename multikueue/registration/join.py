@@ -13,24 +13,24 @@ import msgspec
 from msgspec.structs import replace
 
 from multikueue.api.kind import Kind
-from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from multikueue.api.kubernetes.builtins import KUBE_SYSTEM
 from multikueue.api.kueue.workload import FINISHED, Workload, logs_until
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CLUSTER_UID_ANNOTATION, KUBECONFIG_KEY, MultiKueueCluster, other_than
 from multikueue.errors import ConfigurationError, Forbidden, Invalid, MultiKueueError, NotFound, Unauthorized
 from multikueue.kube.auth.expiry import kubeconfig_facts
-from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
+from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig, parse
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import definitions
 from multikueue.kube.nonce import Unproven, common_place, is_same_cluster, proof_key
+from multikueue.kube.renewal import request_token
 from multikueue.registration.choices import DEFAULT_VALIDITY, CredentialKind
 from multikueue.registration.credentials import (
     Credential,
     Endpoint,
     build_kubeconfig,
     request_certificate,
-    request_token,
 )
 from multikueue.registration.ownership import Side
 from multikueue.registration.plan import (
@@ -40,7 +40,6 @@ from multikueue.registration.plan import (
     MANAGER_UID_ANNOTATION,
     ROLE_BINDINGS,
     ROLES,
-    SERVICE_ACCOUNTS,
     Registration,
     Wanted,
     is_name,
@@ -50,7 +49,7 @@ from multikueue.registration.plan import (
 from multikueue.registration.preflight import Finding, missing_rights, preflight, routes
 from multikueue.store.workers.watch_scope import namespaces_of
 
-__all__ = ["Joined", "Request", "busy", "join", "leave"]
+__all__ = ["Joined", "Request", "adopt", "busy", "join", "leave"]
 
 SHORTEST_VALIDITY = timedelta(minutes=10)
 """The API server's minimum for tokens and certificates."""
@@ -63,7 +62,8 @@ Connect = Callable[[bytes], AbstractAsyncContextManager[ClusterClient]]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """The operator's request. `endpoint` is the worker's address for the manager, `here` the one for this command."""
+    """The operator's request. `endpoint` is the worker's address for the manager, `here` the one for this command. `moment`:
+    the time now, at which a credential that the manager has is kept if it does not end soon; None: it gets a new one."""
 
     registration: Registration
     endpoint: Endpoint
@@ -71,6 +71,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     credential: CredentialKind = CredentialKind.AUTO
     validity: timedelta = DEFAULT_VALIDITY
     config: str = ""
+    moment: datetime | None = None
 
     def __post_init__(self) -> None:
         if self.config and not is_name(self.config):
@@ -111,14 +112,67 @@ async def join(
     if worker.dry_run:
         await _register_on_manager(manager, request, b"each run brings a new one")
         return None
+    kept = await _kept(request, manager.client)
+    try:
+        if kept is not None:
+            return await _conclude(request, kept, worker, manager, connect, say)
+    except Unauthorized:
+        say(f"{worker.where} refuses the credential that the manager has")
     say(f"asking {worker.where} for a credential")
-    credential = await _issue(request, worker, say)
+    return await _conclude(request, await _issue(request, worker, say), worker, manager, connect, say)
+
+
+async def adopt(registration: Registration, config: str, manager: Side) -> None:
+    """Join a worker that the manager reaches by a ClusterProfile. Raises InvalidObject for a MultiKueueCluster that is not
+    ours."""
+    objects = manager_objects(registration)
+    await manager.refuse_foreign(objects)
+    await _ensure_all(manager, objects)
+    if config:
+        await manager.add_to_config(config, registration.cluster)
+
+
+async def _kept(request: Request, manager: ClusterClient) -> Credential | None:
+    """The credential that the manager has, if it is for the same address, of a kind that is asked for, and not about to end."""
+    registration, moment = request.registration, request.moment
+    try:
+        secret = await manager.get(SECRETS, registration.secret)
+        kubeconfig = b64decode(secret.data.get(KUBECONFIG_KEY, ""))
+        (_, user), *others = parse(kubeconfig).each_user()
+    except (NotFound, Forbidden, ConfigurationError, ValueError):
+        return None
+    validity = kubeconfig_facts(kubeconfig).validity
+    if moment is None or others or validity is None or validity.warn_at <= moment:
+        return None
+    proof = {
+        "client-certificate-data": user.client_certificate_data or "",
+        "client-key-data": user.client_key_data or "",
+    }
+    credential = (
+        Credential(kind="token", user={"token": user.token}, expires=validity.end)
+        if user.token
+        else Credential(kind="certificate", user=proof, expires=validity.end)
+    )
+    is_same = build_kubeconfig(registration.cluster, request.endpoint, credential) == kubeconfig
+    return credential if is_same and request.credential in (CredentialKind.AUTO, credential.kind) else None
+
+
+async def _conclude(
+    request: Request,
+    credential: Credential,
+    worker: Side,
+    manager: Side,
+    connect: Connect,
+    say: Callable[[str], None],
+) -> Joined:
+    """Try the credential, store it, and look at the worker with it. Raises Unauthorized if the worker refuses it."""
+    registration = request.registration
     async with connect(build_kubeconfig(registration.cluster, request.here, credential)) as client:
         await _settle(client, registration.namespaces)
         await _register_on_manager(
             manager, request, build_kubeconfig(registration.cluster, request.endpoint, credential)
         )
-        say(f"looking at {worker.where} with the new credential")
+        say(f"looking at {worker.where} with {'its' if request.moment else 'the new'} credential")
         queues = (await routes(manager.client)).queues_to(registration.cluster)
         ours = await definitions(manager.client)
         findings = await preflight(client, queues, namespaces=registration.namespaces, ours=ours)
@@ -141,8 +195,9 @@ async def leave(registration: Registration, *, manager: Side, worker: Side | Non
         return
     granted = await _roles_elsewhere(replace(registration, run_in=()), worker)
     everywhere = ObjectKey("", registration.account.name)
+    renewal = (ROLE_BINDINGS, registration.renewal), (ROLES, registration.renewal)
     account = (CLUSTER_ROLE_BINDINGS, everywhere), (CLUSTER_ROLES, everywhere), (SERVICE_ACCOUNTS, registration.account)
-    for kind, key in (*granted, *account):
+    for kind, key in (*granted, *renewal, *account):
         if needing:
             await worker.leave(kind, key, needing)
         else:
@@ -343,7 +398,8 @@ async def _issue(request: Request, worker: Side, say: Callable[[str], None]) -> 
     registration = request.registration
     if request.credential is not CredentialKind.CERTIFICATE:
         try:
-            return await request_token(worker.client, registration.account, request.validity)
+            token, end = await request_token(worker.client, registration.account, request.validity)
+            return Credential(kind="token", user={"token": token}, expires=end)
         except (NotFound, Forbidden, Invalid) as refusal:
             if request.credential is CredentialKind.TOKEN:
                 raise

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from multikueue.api.kind import Kind
-from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, PODS, SECRETS
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS
 from multikueue.api.kubernetes.builtins import is_namespace
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue.clusters import KUBECONFIG_KEY
@@ -53,7 +53,6 @@ MANAGER_UID_ANNOTATION = "multikueue.dev/manager-uid"
 """On the worker's ClusterRole: the manager cluster that the account is for, by the UID of its namespace kube-system."""
 
 RBAC = "rbac.authorization.k8s.io"
-SERVICE_ACCOUNTS = Kind("", "v1", "serviceaccounts", "ServiceAccount", True, Object)
 CLUSTER_ROLES = Kind(RBAC, "v1", "clusterroles", "ClusterRole", False, Object)
 CLUSTER_ROLE_BINDINGS = Kind(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", False, Object)
 ROLES = Kind(RBAC, "v1", "roles", "Role", True, Object)
@@ -164,8 +163,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     `namespace` has the Secret on the manager and the ServiceAccount on the worker. `may_run_pods`: the manager may create
     Pods. `may_view_pods`: holders of the Secret may read them. `frameworks` are the known kinds of jobs that it may create
     besides Jobs, by the names of Kueue's integrations (default: all but Pods), `run_kinds` further ones, each as
-    plural.group. `run_in` are the namespaces of these rights (default: all). Raises ConfigurationError for a name
-    that Kubernetes would refuse.
+    plural.group. `run_in` are the namespaces of these rights (default: all). `profile`: the ClusterProfile by which the manager
+    reaches it, in place of a Secret. Raises ConfigurationError for a name that Kubernetes would refuse.
     """
 
     cluster: str
@@ -176,6 +175,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     may_view_pods: bool = False
     run_kinds: tuple[str, ...] = ()
     run_in: tuple[str, ...] = ()
+    profile: str = ""
 
     def __post_init__(self) -> None:
         if not is_name(self.cluster) or not is_name(self.secret.name):
@@ -217,6 +217,11 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         """The ServiceAccount; role and binding share its name. One set for each manager (origin) of the worker."""
         name = OUR_NAME if self.origin == OUR_NAME else f"{OUR_NAME}-{_as_name(self.origin)}"
         return ObjectKey(self.namespace, name)
+
+    @property
+    def renewal(self) -> ObjectKey:
+        """The Role by which the account renews its own token, and its binding: no account of another origin is called so."""
+        return ObjectKey(self.namespace, f"{self.account.name}:renewal")
 
     @property
     def user(self) -> str:
@@ -273,7 +278,19 @@ def worker_objects(registration: Registration, *, has_user: bool = False, manage
     account = Wanted(SERVICE_ACCOUNTS, {"metadata": {"name": name, "namespace": namespace, "labels": LABELS}})
     places = dict.fromkeys((*registration.namespaces, ""))
     roles = (each for place in places for each in _role(registration, place, subjects, {} if place else mark))
-    return _namespace(registration), account, *roles
+    return _namespace(registration), account, *roles, *_renewal(registration, subjects)
+
+
+def _renewal(registration: Registration, subjects: list[dict[str, str]]) -> tuple[Wanted, Wanted]:
+    """The right to renew the account's own token: a Role, since a ClusterRole would be good for accounts of that name in all
+    namespaces."""
+    metadata = {"name": registration.renewal.name, "namespace": registration.renewal.namespace, "labels": LABELS}
+    own = Right("", "serviceaccounts/token", ("create",), registration.account.name)
+    reference = {"apiGroup": RBAC, "kind": ROLES.kind, "name": registration.renewal.name}
+    return (
+        Wanted(ROLES, {"metadata": metadata, "rules": role_rules([own])}),
+        Wanted(ROLE_BINDINGS, {"metadata": metadata, "roleRef": reference, "subjects": subjects}),
+    )
 
 
 def _role(
@@ -302,16 +319,19 @@ def _rights(registration: Registration) -> tuple[Right, ...]:
 
 
 def manager_objects(registration: Registration, kubeconfig: bytes = b"") -> tuple[Wanted, ...]:
-    """The objects on the manager; without a kubeconfig the Secret has no data."""
+    """The objects on the manager, the MultiKueueCluster last; without a kubeconfig the Secret has no data."""
     namespace, name = registration.secret
     secret: dict[str, Any] = {"metadata": {"name": name, "namespace": namespace, "labels": LABELS}}
     if kubeconfig:
         secret["data"] = {KUBECONFIG_KEY: b64encode(kubeconfig).decode()}
-    source = {"kubeConfig": {"location": name, "locationType": "Secret"}}
+    source: dict[str, Any] = {"kubeConfig": {"location": name, "locationType": "Secret"}, "clusterProfileRef": None}
+    if registration.profile:
+        source = {"kubeConfig": None, "clusterProfileRef": {"name": registration.profile}}
     offers = {NAMESPACES_ANNOTATION: ",".join(registration.namespaces) or None}
     metadata = {"name": registration.cluster, "labels": LABELS, "annotations": offers}
     cluster = {"metadata": metadata, "spec": {"clusterSource": source}}
-    return _namespace(registration), Wanted(SECRETS, secret), Wanted(MULTIKUEUE_CLUSTERS, cluster)
+    secrets = () if registration.profile else (Wanted(SECRETS, secret),)
+    return _namespace(registration), *secrets, Wanted(MULTIKUEUE_CLUSTERS, cluster)
 
 
 def config_object(name: str, cluster: str) -> Wanted:

@@ -24,9 +24,8 @@ from fakekube.front_end.http import FrontEnd
 from fakekube.front_end.rbac import MASTERS
 from fakekube.model.wire import Refused, Request, Response, Watch
 from multikueue.api.kind import Kind
-from multikueue.api.kinds import NAMESPACES
+from multikueue.api.kinds import NAMESPACES, SERVICE_ACCOUNTS
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.registration.plan import SERVICE_ACCOUNTS
 from tests import cluster as clusters
 
 Tree = dict[str, Any]

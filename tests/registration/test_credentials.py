@@ -3,12 +3,10 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from datetime import timedelta
 
-import msgspec
 import pytest
 import yaml
 from cryptography import x509
 
-from fakekube.model.wire import Request, Response, Watch
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ApiError, Forbidden
 from multikueue.kube.auth.expiry import kubeconfig_facts
@@ -19,53 +17,11 @@ from multikueue.registration.credentials import (
     Endpoint,
     build_kubeconfig,
     request_certificate,
-    request_token,
 )
-from multikueue.registration.plan import SERVICE_ACCOUNTS
 from tests.cli.cluster import NOW, SIGNING_REQUESTS, Cluster, Fake
 from tests.registration.builders import ENDPOINT
 
-ACCOUNT = ObjectKey("kueue-system", "multikueue")
 MONTH = timedelta(days=30)
-
-
-def with_account(worker: Cluster) -> Cluster:
-    worker.add(SERVICE_ACCOUNTS, {"metadata": ACCOUNT._asdict()})
-    return worker
-
-
-@pytest.mark.anyio
-async def test_a_token_is_asked_for_as_long_as_wanted() -> None:
-    credential = await request_token(Fake(with_account(Cluster("w"))), ACCOUNT, MONTH)
-
-    assert credential.kind == "token"
-    assert credential.expires == NOW + MONTH
-
-
-@pytest.mark.anyio
-async def test_a_server_may_grant_less() -> None:
-    credential = await request_token(Fake(with_account(Cluster("w", longest=timedelta(hours=1)))), ACCOUNT, MONTH)
-
-    assert credential.expires == NOW + timedelta(hours=1)
-
-
-class Odd(Cluster):
-    """Says of its tokens that they end when no clock ever shows, or at no place on earth."""
-
-    end = ""
-
-    async def _token(self, _request: Request) -> Response | Watch:
-        status = {"token": "e30.e30.x", "expirationTimestamp": self.end}
-        return Response(status=201, body=msgspec.json.encode({"status": status}))
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("end", ["99999-01-01T00:00:00Z", "2026-01-01T00:00:00", "soon"])
-async def test_an_end_that_cannot_be_read_is_none(end: str) -> None:
-    worker = Odd("w")
-    worker.end = end
-
-    assert (await request_token(Fake(worker), ACCOUNT, MONTH)).expires is None
 
 
 @pytest.mark.anyio

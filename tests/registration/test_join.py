@@ -10,7 +10,14 @@ import pytest
 import yaml
 
 from fakekube.model.wire import Request, Response, Watch
-from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS, WORKLOADS
+from multikueue.api.kinds import (
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    NAMESPACES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    WORKLOADS,
+)
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CLUSTER_UID_ANNOTATION, OTHER_THAN_ANNOTATION
 from multikueue.errors import ConfigurationError, Forbidden, InvalidObject, Unauthorized
@@ -25,7 +32,6 @@ from multikueue.registration.plan import (
     MANAGER_UID_ANNOTATION,
     ROLE_BINDINGS,
     ROLES,
-    SERVICE_ACCOUNTS,
     Registration,
 )
 from multikueue.store.workers.watch_scope import NAMESPACES_ANNOTATION
@@ -59,6 +65,8 @@ async def test_joining_makes_everything_on_both_sides_and_looks_at_the_worker(wo
         "ServiceAccount kueue-system/multikueue on worker created",
         "ClusterRole multikueue on worker created",
         "ClusterRoleBinding multikueue on worker created",
+        "Role kueue-system/multikueue:renewal on worker created",
+        "RoleBinding kueue-system/multikueue:renewal on worker created",
         "Namespace kueue-system on manager created",
         "Secret kueue-system/multikueue-w1 on manager created",
         "MultiKueueCluster w1 on manager created",
@@ -323,7 +331,10 @@ def granted(world: World) -> list[str]:
     role = world.worker.named(CLUSTER_ROLES, "multikueue")
     assert role is not None
     everywhere = ["everywhere"] if any(rule["apiGroups"] == ["batch"] for rule in role["rules"]) else []
-    pairs = [[namespace for namespace, _ in world.worker.names(kind)] for kind in (ROLES, ROLE_BINDINGS)]
+    pairs = [
+        [namespace for namespace, name in world.worker.names(kind) if name == "multikueue"]
+        for kind in (ROLES, ROLE_BINDINGS)
+    ]
     assert sorted(pairs[0]) == sorted(pairs[1])
     return sorted(pairs[0]) + everywhere
 
@@ -397,6 +408,8 @@ async def test_leaving_takes_back_the_rights_in_all_namespaces(world: World) -> 
         "RoleBinding b/multikueue on worker removed",
         "Role a/multikueue on worker removed",
         "Role b/multikueue on worker removed",
+        "RoleBinding kueue-system/multikueue:renewal on worker removed",
+        "Role kueue-system/multikueue:renewal on worker removed",
         "ClusterRoleBinding multikueue on worker removed",
         "ClusterRole multikueue on worker removed",
         "ServiceAccount kueue-system/multikueue on worker removed",
@@ -427,12 +440,14 @@ async def test_leaving_takes_back_what_joining_made_and_can_be_repeated(world: W
     for _ in range(2):
         await leave(W1, manager=world.side(world.manager), worker=world.side(world.worker))
 
-    first, second = world.done()[:6], world.done()
+    first, second = world.done()[:8], world.done()
     assert second == []
     assert first == [
         "MultiKueueConfig all on manager updated",
         "MultiKueueCluster w1 on manager removed",
         "Secret kueue-system/multikueue-w1 on manager removed",
+        "RoleBinding kueue-system/multikueue:renewal on worker removed",
+        "Role kueue-system/multikueue:renewal on worker removed",
         "ClusterRoleBinding multikueue on worker removed",
         "ClusterRole multikueue on worker removed",
         "ServiceAccount kueue-system/multikueue on worker removed",
@@ -466,6 +481,8 @@ async def test_a_second_name_leaves_the_account_to_the_first(world: World, known
     assert world.done() == [
         "MultiKueueCluster alias on manager removed",
         "Secret kueue-system/multikueue-alias on manager removed",
+        f"RoleBinding kueue-system/multikueue:renewal on worker {kept}",
+        f"Role kueue-system/multikueue:renewal on worker {kept}",
         f"ClusterRoleBinding multikueue on worker {kept}",
         f"ClusterRole multikueue on worker {kept}",
         f"ServiceAccount kueue-system/multikueue on worker {kept}",

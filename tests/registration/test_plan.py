@@ -16,6 +16,7 @@ from multikueue.registration.plan import (
     MANAGER_UID_ANNOTATION,
     OPTIONAL_KINDS,
     RIGHTS,
+    ROLES,
     RUN_PODS,
     Registration,
     Right,
@@ -30,7 +31,7 @@ OURS = {"app.kubernetes.io/managed-by": "multikueue"}
 
 
 def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more() -> None:
-    namespace, account, role, binding = (one.manifest for one in worker_objects(Registration(cluster="w1")))
+    namespace, account, role, binding, *_ = (one.manifest for one in worker_objects(Registration(cluster="w1")))
 
     assert namespace == {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}}
     assert account == {
@@ -65,10 +66,29 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "multikueue", "namespace": "kueue-system"}]
 
 
+@pytest.mark.parametrize("run_in", [(), ("a", "kueue-system")], ids=["everywhere", "in some namespaces"])
+def test_the_account_may_renew_its_own_token_and_no_other(run_in: tuple[str, ...]) -> None:
+    role, binding = worker_objects(Registration(cluster="w1", run_in=run_in, origin="prod"), has_user=True)[-2:]
+
+    assert (role.kind, role.key) == (ROLES, ObjectKey("kueue-system", "multikueue-prod:renewal"))
+    assert role.body["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["serviceaccounts/token"],
+            "verbs": ["create"],
+            "resourceNames": ["multikueue-prod"],
+        }
+    ]
+    assert binding.body["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role.key.name}
+    assert len({(one.kind, one.key) for one in worker_objects(Registration(cluster="w1", run_in=run_in))}) == len(
+        worker_objects(Registration(cluster="w1", run_in=run_in))
+    )
+
+
 def test_in_some_namespaces_only_the_rights_are_roles_there() -> None:
     everywhere = worker_objects(Registration(cluster="w1"))[2].body["rules"]
     limited = Registration(cluster="w1", run_in=("b", "a", "b"))
-    roles = {(one.kind.kind, one.key.namespace): one.body for one in worker_objects(limited, manager_uid="u")[2:]}
+    roles = {(one.kind.kind, one.key.namespace): one.body for one in worker_objects(limited, manager_uid="u")[2:-2]}
 
     assert [*roles] == [
         ("Role", "a"),
@@ -169,7 +189,7 @@ def test_pods_may_be_looked_at_only_if_that_was_asked_for() -> None:
 
 
 def test_a_certificate_speaks_for_a_user_who_is_bound_beside_the_account() -> None:
-    binding = worker_objects(Registration(cluster="w1", origin="prod"), has_user=True)[-1].body
+    binding = worker_objects(Registration(cluster="w1", origin="prod"), has_user=True)[3].body
 
     assert [subject["name"] for subject in binding["subjects"]] == ["multikueue-prod", "multikueue:prod"]
 

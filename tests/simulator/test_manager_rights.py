@@ -46,6 +46,9 @@ class Way:
         return self.roles == BESIDE_KUEUE
 
 
+RENEWAL = Verb("", "secrets", "patch")
+"""Only for tokens of a ServiceAccount: those of the simulated workers have no end."""
+
 WAYS = (
     Way(
         "standalone",
@@ -54,10 +57,11 @@ WAYS = (
             {
                 Verb("batch", "jobs/finalizers", "update"),  # asked for only where owner references are enforced
                 Verb(KUEUE, "workloads", "get"),  # only where the answer to a creation was lost
+                RENEWAL,
             }
         ),
     ),
-    Way("beside-kueue", BESIDE_KUEUE, frozenset()),
+    Way("beside-kueue", BESIDE_KUEUE, frozenset({RENEWAL})),
 )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from multikueue.api.kueue.admission_checks import AdmissionCheck, ConditionedStatus
-from multikueue.api.meta import Object, Value
+from multikueue.api.meta import Condition, Object, Value
 
 KUBECONFIG_KEY = "kubeconfig"
 CORDON_ANNOTATION = "multikueue.dev/cordon"
@@ -142,7 +142,13 @@ class AccessProvider(Value):
     cluster: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class KubernetesVersion(Value):
+    kubernetes: str = ""
+
+
 class ClusterProfileStatus(Value):
+    conditions: tuple[Condition, ...] = ()
+    version: KubernetesVersion = KubernetesVersion()
     access_providers: tuple[AccessProvider, ...] = ()
     credential_providers: tuple[AccessProvider, ...] = ()
 

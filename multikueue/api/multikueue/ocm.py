@@ -1,11 +1,13 @@
-"""OCM's Placement and PlacementDecision (cluster.open-cluster-management.io/v1beta1): the fields that we read.
+"""OCM's Placement and PlacementDecision (cluster.open-cluster-management.io/v1beta1) and ManagedCluster (v1): the fields that
+we read.
 
-OCM's placement controller alone writes both; docs/ocm.md says how and in which order (ocm.md 2.2, 2.4).
+OCM's placement controller alone writes the first two; docs/ocm.md says how and in which order (ocm.md 2.2, 2.4).
 """
 
 from __future__ import annotations
 
 from multikueue.api.meta import Condition, Int64, Object, Value
+from multikueue.api.multikueue.clusters import KubernetesVersion
 
 OCM_GROUP = "cluster.open-cluster-management.io"
 PLACEMENT_LABEL = f"{OCM_GROUP}/placement"
@@ -49,3 +51,26 @@ class PlacementDecision(Object):
     """One part of the answer, at most 100 clusters. It is created without a status: empty is its first state."""
 
     status: PlacementDecisionStatus = PlacementDecisionStatus()
+
+
+class ClientConfig(Value):
+    """One way to the API server of a ManagedCluster."""
+
+    url: str = ""
+
+
+class ManagedClusterSpec(Value):
+    hub_accepts_client: bool = False
+    managed_cluster_client_configs: tuple[ClientConfig, ...] = ()
+
+
+class ManagedClusterStatus(Value):
+    conditions: tuple[Condition, ...] = ()
+    version: KubernetesVersion = KubernetesVersion()
+
+
+class ManagedCluster(Object):
+    """A cluster that the hub manages."""
+
+    spec: ManagedClusterSpec = ManagedClusterSpec()
+    status: ManagedClusterStatus = ManagedClusterStatus()

@@ -28,13 +28,18 @@ from multikueue.controllers.workers.connection.connection import Connection
 from multikueue.controllers.workers.connection.kubeconfigs import NOT_LOADED, Access, Kubeconfigs, RefusedError
 from multikueue.controllers.workers.connection.worker_credentials import CONNECTION_FAILED, CREDENTIAL_EXPIRING
 from multikueue.dispatch.remote import Reach
+from multikueue.errors import MultiKueueError
+from multikueue.kube.renewal import renew
 from multikueue.quota.cache.budgets import INVALID_ANNOTATION
 from multikueue.runtime import DONE, Result, watch_files
 from multikueue.settings import Dispatch
 from multikueue.store.workers.watch_scope import namespaces_of
 from multikueue.store.workers.worker import WorkerView
+from multikueue.telemetry import get_logger
 
 __all__ = ["Clusters", "Reports"]
+
+log = get_logger()
 
 OLD = "the one in use"
 
@@ -130,7 +135,29 @@ class Clusters:
         if condition is not None:
             await self._write(cluster, condition)
             self._warn(cluster, connection)
+        self._renew(cluster, connection)
         return Result(again_after=connection.expiry.until_news())
+
+    def _renew(self, cluster: MultiKueueCluster, connection: Connection) -> None:
+        """Begins to renew a token in a Secret, if that is due. The Secret that comes of it is another reconcile, and a standby
+        leaves it to the leader."""
+        source, client = cluster.spec.cluster_source.kube_config, self.context.clients.get(connection.name)
+        if source is None or source.location_type == "Path" or client is None or not self.context.mandate.is_valid():
+            return
+        secret = self.context.store.secrets.get(ObjectKey(self.namespace, source.location))
+        if secret is None or self._tasks is None or not connection.expiry.is_due():
+            return
+
+        async def work() -> None:
+            try:
+                if await renew(client, self.context.manager, secret):
+                    log.info("cluster.credential_renewed", cluster=connection.name)
+            except MultiKueueError as error:
+                connection.expiry.not_renewed = str(error)
+                log.warning("cluster.credential_not_renewed", cluster=connection.name, why=str(error))
+            self.context.queues.clusters.add(connection.name)
+
+        self._tasks.start_soon(work, name=f"renewal of {connection.name}")
 
     async def contact(self, name: str) -> None:
         """Waits until the worker was connected once."""

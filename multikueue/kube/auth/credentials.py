@@ -101,10 +101,16 @@ async def from_environment(
     return await anyio.to_thread.run_sync(_in_cluster, environ)
 
 
-async def contexts(kubeconfig: Path | None = None, *, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """The names of contexts for `from_environment`; none without a kubeconfig. Raises ConfigurationError."""
+async def contexts(kubeconfig: Path | None = None, *, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The contexts for `from_environment` by their names, each with the URL of its cluster, empty if there is none. Nothing
+    without a kubeconfig. Raises ConfigurationError."""
     files = await anyio.to_thread.run_sync(_files, kubeconfig, os.environ if environ is None else environ)
-    return tuple(dict.fromkeys(name for file in files for name, _ in file.content.each_context()))
+    servers, found = dict[str, str](), dict[str, str]()
+    for name, cluster in (entry for file in files for entry in file.content.each_cluster()):
+        servers.setdefault(name, cluster.server or "")
+    for name, context in (entry for file in files for entry in file.content.each_context()):
+        found.setdefault(name, servers.get(context.cluster or "", ""))
+    return found
 
 
 def _choose_from(source: bytes | Mapping[str, Any] | Path, context: str | None, where: str) -> _Choice:

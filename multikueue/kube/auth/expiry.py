@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from multikueue.api.meta import ObjectKey
 from multikueue.errors import ConfigurationError
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.auth.kubeconfig import KubeconfigUser, parse
@@ -16,6 +17,7 @@ from multikueue.kube.auth.tokens import FixedToken
 __all__ = [
     "KubeconfigFacts",
     "Validity",
+    "account_of",
     "kubeconfig_facts",
     "of_certificate",
     "of_credentials",
@@ -39,6 +41,11 @@ class Validity(msgspec.Struct, frozen=True):
         fifth = LATEST_WARNING if self.start is None else (self.end - self.start) / 5
         return self.end - min(LATEST_WARNING, fifth)
 
+    @property
+    def renew_at(self) -> datetime:
+        """When a token is renewed: a third of its time is left, so there is time for more attempts before the warning."""
+        return self.warn_at if self.start is None else min(self.warn_at, self.end - (self.end - self.start) / 3)
+
 
 def validity_of(token: str, certificate: bytes) -> Validity | None:
     """Of a bearer token, or else of a client certificate in PEM. None if there is no end, or it cannot be read."""
@@ -58,10 +65,26 @@ def of_credentials(credentials: Credentials) -> Validity | None:
 def of_token(token: str) -> Validity:
     """The claims `iat` and `exp` of a JSON web token. The signature is not verified: only the worker can. Raises
     ValueError, KeyError, IndexError, TypeError, OverflowError, OSError or msgspec.MsgspecError if it is none."""
-    payload = token.split(".")[1].replace("-", "+").replace("_", "/")
-    claims: dict[str, Any] = msgspec.json.decode(b64decode(payload + "=" * (-len(payload) % 4)))
+    claims = _claims(token)
     start = datetime.fromtimestamp(claims["iat"], UTC) if "iat" in claims else None
     return Validity(start, datetime.fromtimestamp(claims["exp"], UTC))
+
+
+def account_of(token: str) -> ObjectKey | None:
+    """The ServiceAccount that the token is of, by its claim `sub`; None if it is of none."""
+    try:
+        match str(_claims(token)["sub"]).split(":"):
+            case ["system", "serviceaccount", namespace, name]:
+                return ObjectKey(namespace, name)
+    except (ValueError, KeyError, IndexError, TypeError, msgspec.MsgspecError):
+        pass
+    return None
+
+
+def _claims(token: str) -> dict[str, Any]:
+    payload = token.split(".")[1].replace("-", "+").replace("_", "/")
+    claims: dict[str, Any] = msgspec.json.decode(b64decode(payload + "=" * (-len(payload) % 4)))
+    return claims
 
 
 def of_certificate(pem: bytes) -> Validity:

@@ -22,6 +22,8 @@ from multikueue.dispatch.remote import Reach
 from multikueue.errors import Unauthorized
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.auth.expiry import Validity
+from multikueue.kube.auth.tokens import FixedToken
+from multikueue.kube.renewal import request_token
 from multikueue.kube.transport.loop_share import UNMETERED, Leftovers, LoopShare
 from multikueue.settings import Dispatch, Quota, Settings
 from multikueue.store.workers.watch_scope import EVERYWHERE, NAMESPACES_ANNOTATION
@@ -205,6 +207,42 @@ async def test_a_credential_that_ends_soon_is_told_in_time(left: timedelta, conn
     told = [part for part in active["message"].split("; ") if "its credential" in part]
     assert world.said() == [("CredentialExpiring", part) for part in told]
     assert result.again_after == {10 * DAY: 7 * DAY, 3 * DAY: 3 * DAY}.get(left)
+
+
+ACCOUNT = ObjectKey("kueue-system", "multikueue")
+RENEWALS = {
+    "long before its end": (30 * DAY, False, ""),
+    "with a third of its time left": (10 * DAY, True, ""),
+    "where the worker refuses": (10 * DAY, False, "403"),
+}
+
+
+@pytest.mark.parametrize(("left", "renewed", "refusal"), RENEWALS.values(), ids=RENEWALS)
+async def test_a_token_is_renewed_in_time(left: timedelta, renewed: bool, refusal: str) -> None:
+    world = table()
+    worker = world.workers["w1"]
+    worker.put(kinds.SERVICE_ACCOUNTS, {"metadata": ACCOUNT._asdict()})
+    token, end = await request_token(worker, ACCOUNT, 30 * DAY)
+    assert end is not None
+    secret(world, kubeconfig=(kubeconfig := KUBECONFIG.replace(b"token: t", f"token: {token}".encode())))
+    if refusal:
+        worker.drop(kinds.SERVICE_ACCOUNTS, ACCOUNT)
+    clusters, running = Clusters(world.world, DISPATCH, "kueue-system"), connection(world)
+    running.access, running.is_tried = Access(kubeconfig, running.access.credentials), True
+    running.expiry.look_at(Credentials(server="https://x", token=FixedToken(f"Bearer {token}")))
+    running.worker.connected()
+    clusters._connections["w1"], world.world.clients["w1"] = running, worker
+    world.time = end - left
+
+    async with anyio.create_task_group() as clusters._tasks:
+        await clusters.reconcile("w1")
+        await clusters.reconcile("w1")
+
+    patches = [call for call in world.manager.written if call == "patch secrets"]
+    assert patches == (["patch secrets"] if renewed else [])
+    assert bool(running.expiry.not_renewed) is bool(refusal)
+    asked = [call for call in worker.calls if call.endswith("serviceaccounts/token")]
+    assert len(asked) == 1 + (renewed or bool(refusal)), "one more at most, however often it is looked at"
 
 
 @pytest.mark.parametrize("problem", [OTHER, REFUSED], ids=lambda problem: problem.reason)

@@ -231,8 +231,8 @@ async def test_the_global_default_of_the_library_is_neither_used_nor_touched(mon
 async def test_the_contexts_are_those_of_all_files(tmp_path: Path) -> None:
     files = [written(tmp_path, name, kubeconfig(name=name)) for name in ("b", "a")]
     environ = {"KUBECONFIG": os.pathsep.join(map(str, (*files, files[0])))}
-    assert await contexts(environ=environ) == ("b", "a")
-    assert await contexts(files[1], environ=environ) == ("a",)
-    assert await contexts(environ={"HOME": str(tmp_path)}) == ()
+    assert list(await contexts(environ=environ)) == ["b", "a"]
+    assert list(await contexts(files[1], environ=environ)) == ["a"]
+    assert await contexts(environ={"HOME": str(tmp_path)}) == {}
     with pytest.raises(ConfigurationError):
         await contexts(tmp_path / "missing")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import product
 
 import anyio
@@ -123,10 +123,14 @@ def _check_same(worker: WorkerView, seen: set[str]) -> None:
 CREDENTIAL_EXPIRING = "CredentialExpiring"
 """Reason of an event."""
 
+RENEW_AGAIN_AFTER = timedelta(minutes=10)
+"""Time until a credential that was not renewed is tried again: for a month's token there are ten days before its end."""
+
 
 @dataclass(slots=True)
 class CredentialExpiry:
-    """Owner: the worker's connection. `validity` is that of the credential in use, None if it has no end.
+    """Owner: the worker's connection. `validity` is that of the credential in use, None if it has no end; `renew_at` is when it
+    is to be renewed next, `not_renewed` why the last attempt failed.
 
     Once the worker refuses the credential, its source is read again.
     """
@@ -135,10 +139,13 @@ class CredentialExpiry:
     worker: WorkerView
     offered: CredentialsTrial
     validity: Validity | None = None
+    renew_at: datetime | None = None
+    not_renewed: str = ""
 
     def look_at(self, credentials: Credentials) -> None:
         """Takes note of the credentials that are in use from now on."""
         self.validity = of_credentials(credentials)
+        self.renew_at, self.not_renewed = (self.validity.renew_at if self.validity else None), ""
         self.worker.uses_credential(self.validity.end if self.validity else None)
 
     def notes(self) -> tuple[str, ...]:
@@ -147,13 +154,22 @@ class CredentialExpiry:
         if validity is None or now < validity.warn_at:
             return ()
         verb = "ended" if validity.end <= now else "ends"
-        return (f"its credential {verb} at {render_time(validity.end)}: register the cluster again",)
+        why = f", since it was not renewed: {self.not_renewed}" if self.not_renewed else ""
+        return (f"its credential {verb} at {render_time(validity.end)}: register the cluster again{why}",)
 
     def until_news(self) -> timedelta | None:
-        """The time until `notes` says something else; None if it never does."""
+        """The time until `notes` says something else, or the credential is to be renewed; None if it never does."""
         validity, now = self.validity, self.context.now()
-        coming = (moment for moment in ((validity.warn_at, validity.end) if validity else ()) if moment > now)
-        return next((moment - now for moment in coming), None)
+        known = (self.renew_at, validity.warn_at, validity.end) if validity else ()
+        return min((moment - now for moment in known if moment is not None and moment > now), default=None)
+
+    def is_due(self) -> bool:
+        """Whether to renew the credential now. Then it is not due again before `RENEW_AGAIN_AFTER`."""
+        now = self.context.now()
+        if self.renew_at is None or now < self.renew_at:
+            return False
+        self.renew_at = now + RENEW_AGAIN_AFTER
+        return True
 
     def refused(self) -> None:
         """The worker answers 401, whatever the credential says of its end: reads their source again, and retries the
