@@ -6,15 +6,16 @@ creating it is an error that names it, and removing it leaves it in place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import MULTIKUEUE_CONFIGS
-from multikueue.api.meta import ObjectKey
-from multikueue.errors import AlreadyExists, ConfigurationError, InvalidObject, NotFound
+from multikueue.api.meta import ObjectKey, decoder, encode
+from multikueue.api.multikueue.clusters import CLUSTERS_ANNOTATION, MultiKueueConfig, clusters_of
+from multikueue.errors import AlreadyExists, ConfigurationError, Conflict, InvalidObject, NotFound
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.registration.choices import OUR_NAME
 from multikueue.registration.plan import MANAGED_BY_LABEL, Wanted, config_object
@@ -24,6 +25,14 @@ __all__ = ["OwnershipStep", "Side", "ask", "is_ours"]
 MOST_CLUSTERS = 20
 """The maximum in one MultiKueueConfig (contract 1.3)."""
 
+BEYOND = (
+    f"the API allows {MOST_CLUSTERS} clusters in its spec, so {{}} stands in its annotation {CLUSTERS_ANNOTATION}. Kueue's own"
+    " dispatcher does not read it: for that one, make a config and a queue for each 20 clusters, or follow a Placement"
+)
+
+
+ROUNDS = 20
+"""Attempts at an object that others write at the same time."""
 
 StepAction = Literal["created", "updated", "unchanged", "removed", "absent", "kept"]
 
@@ -58,6 +67,9 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
     async def ensure(self, wanted: Wanted) -> None:
         """Create the object, update it to the plan, or leave it; raises InvalidObject if it is not ours."""
+        await again(lambda: self._ensure(wanted))
+
+    async def _ensure(self, wanted: Wanted) -> None:
         found = await self.find(wanted.kind, wanted.key)
         if found is None:
             return await self._create(wanted)
@@ -97,23 +109,29 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
             return None
 
     async def add_to_config(self, name: str, cluster: str) -> None:
-        """Append the cluster to a MultiKueueConfig. It may be foreign: the operator named it."""
+        """Append the cluster to a MultiKueueConfig. It may be foreign: the operator named it. Raises InvalidObject if it is
+        full."""
+        await again(lambda: self._add_to_config(name, cluster))
+
+    async def _add_to_config(self, name: str, cluster: str) -> None:
         found = await self.find(MULTIKUEUE_CONFIGS, ObjectKey("", name))
         if found is None:
             return await self._create(config_object(name, cluster))
-        what, clusters = f"MultiKueueConfig {name}", found["spec"]["clusters"]
+        clusters = _clusters(found)
         if cluster in clusters:
-            return self._did("unchanged", what)
-        if len(clusters) >= MOST_CLUSTERS:
-            raise InvalidObject(what, "spec.clusters", f"at most {MOST_CLUSTERS} names; take one out first")
+            return self._did("unchanged", f"MultiKueueConfig {name}")
         return await self._set_clusters(found, [*clusters, cluster])
 
     async def remove_from_config(self, name: str, cluster: str) -> None:
         """Remove the cluster from a config of ours; the last one stays, since the API demands at least one."""
+        await again(lambda: self._remove_from_config(name, cluster))
+
+    async def _remove_from_config(self, name: str, cluster: str) -> None:
         found = await self.find(MULTIKUEUE_CONFIGS, ObjectKey("", name))
-        if found is None or cluster not in found["spec"]["clusters"]:
+        clusters = _clusters(found) if found else []
+        if found is None or cluster not in clusters:
             return
-        others = [each for each in found["spec"]["clusters"] if each != cluster]
+        others = [each for each in clusters if each != cluster]
         if not is_ours(found):
             self._did("kept", f"MultiKueueConfig {name}", why=f"it still names {cluster}, but it is not ours")
         elif not others:
@@ -122,12 +140,15 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
             await self._set_clusters(found, others)
 
     async def _set_clusters(self, config: dict[str, Any], clusters: list[str]) -> None:
+        """The API allows `MOST_CLUSTERS` in the spec; the rest stands in the annotation, which our managers read."""
         name, version = config["metadata"]["name"], config["metadata"]["resourceVersion"]
+        more = ",".join(clusters[MOST_CLUSTERS:])
         if not self.dry_run:
             # A merge patch replaces the whole list, so the version read is a precondition.
-            body = {"metadata": {"resourceVersion": version}, "spec": {"clusters": clusters}}
+            metadata = {"resourceVersion": version, "annotations": {CLUSTERS_ANNOTATION: more or None}}
+            body = {"metadata": metadata, "spec": {"clusters": clusters[:MOST_CLUSTERS]}}
             await self.client.merge_patch(MULTIKUEUE_CONFIGS, ObjectKey("", name), body)
-        self._did("updated", f"MultiKueueConfig {name}")
+        self._did("updated", f"MultiKueueConfig {name}", why=BEYOND.format(more) if more else "")
 
     async def _create(self, wanted: Wanted) -> None:
         if not self.dry_run:
@@ -137,10 +158,6 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     async def _post(self, wanted: Wanted) -> None:
         try:
             await ask(self.client, "POST", wanted.kind.collection(wanted.key.namespace), wanted.manifest)
-        except AlreadyExists:
-            # Created by another client meanwhile: harmless for a shared object, foreign otherwise.
-            if not wanted.is_shared:
-                raise
         except NotFound as error:
             kind = wanted.kind
             raise ConfigurationError(
@@ -162,10 +179,25 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
         self.report(OwnershipStep(action, what, self.where, is_planned=self.dry_run and changes, why=why))
 
 
+async def again(step: Callable[[], Awaitable[None]]) -> None:
+    """Do a step that looks before it writes, and once more from the start where somebody else wrote in between."""
+    for _ in range(ROUNDS - 1):
+        try:
+            return await step()
+        except (AlreadyExists, Conflict):
+            continue
+    return await step()
+
+
 async def ask(client: ClusterClient, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """One request, JSON both ways."""
     answer: dict[str, Any] = msgspec.json.decode(await client.request(method, path, body=body))
     return answer
+
+
+def _clusters(config: Mapping[str, Any]) -> list[str]:
+    """All clusters of a MultiKueueConfig as the server has it."""
+    return list(clusters_of(decoder(MultiKueueConfig)(encode(config))))
 
 
 def is_ours(item: Mapping[str, Any]) -> bool:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import anyio
 import pytest
 
 from multikueue.api.kinds import MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS
 from multikueue.api.meta import ObjectKey
-from multikueue.errors import AlreadyExists, ConfigurationError, InvalidObject, NotFound
+from multikueue.api.multikueue.clusters import CLUSTERS_ANNOTATION
+from multikueue.errors import ConfigurationError, InvalidObject, NotFound
 from multikueue.registration.plan import Registration, Wanted, manager_objects
 from tests.cli.cluster import Cluster
 from tests.registration.builders import World
@@ -87,12 +89,12 @@ async def test_a_race_for_a_name_is_lost_unless_the_object_is_shared(world: Worl
 
     world.manager.add(NAMESPACES, {"metadata": {"name": "kueue-system"}})
     world.manager.fault = race
-    with pytest.raises(AlreadyExists):
+    with pytest.raises(InvalidObject, match="it belongs to somebody else"):
         await racing.ensure(SECRET)
     world.manager.drop(NAMESPACES, ObjectKey("", "kueue-system"))
     await racing.ensure(Wanted(NAMESPACES, {"metadata": {"name": "kueue-system"}}, is_shared=True))
 
-    assert [step.action for step in world.steps] == ["created"]
+    assert [step.action for step in world.steps] == ["unchanged"]
 
 
 async def test_removing_is_guarded_by_the_uid_and_safe_to_repeat(world: World) -> None:
@@ -164,11 +166,38 @@ async def test_a_cluster_goes_to_the_end_of_a_config_once_whoever_made_it(world:
     assert [step.action for step in world.steps] == ["updated", "unchanged"]
 
 
-async def test_a_full_config_takes_no_more(world: World) -> None:
-    world.manager.add(MULTIKUEUE_CONFIGS, config(*(f"c{number}" for number in range(20))))
+async def test_what_a_full_config_cannot_take_stands_in_its_annotation(world: World) -> None:
+    twenty = [f"c{number}" for number in range(20)]
+    world.manager.add(MULTIKUEUE_CONFIGS, config(*twenty, ours=True))
+    manager = world.side(world.manager)
 
-    with pytest.raises(InvalidObject, match="at most 20 names"):
-        await world.side(world.manager).add_to_config("all", "w1")
+    for name in ("w1", "w2", "w1"):
+        await manager.add_to_config("all", name)
+    assert _spec_and_annotation(world) == (twenty, "w1,w2")
+    assert "so w1,w2 stands in its annotation multikueue.dev/clusters" in world.done()[1]
+
+    await manager.remove_from_config("all", "c0")
+    assert _spec_and_annotation(world) == ([*twenty[1:], "w1"], "w2")
+    await manager.remove_from_config("all", "w2")
+    assert _spec_and_annotation(world) == ([*twenty[1:], "w1"], None)
+
+
+def _spec_and_annotation(world: World) -> tuple[object, object]:
+    found = world.manager.named(MULTIKUEUE_CONFIGS, "all")
+    assert found is not None
+    return found["spec"]["clusters"], found["metadata"].get("annotations", {}).get(CLUSTERS_ANNOTATION)
+
+
+async def test_two_people_at_once_add_to_one_config_and_none_is_lost(world: World) -> None:
+    names = [f"w{number}" for number in range(6)]
+
+    async with anyio.create_task_group() as tasks:
+        for name in names:
+            tasks.start_soon(world.side(world.manager).add_to_config, "all", name)
+
+    found = world.manager.named(MULTIKUEUE_CONFIGS, "all")
+    assert found is not None
+    assert sorted(found["spec"]["clusters"]) == names
 
 
 @pytest.mark.parametrize(
