@@ -36,6 +36,7 @@ PLACES: Mapping[str, str] = {
     "workloads": "workloads.group:app",
     "queues": "queues.group:app",
     "clusters": "clusters.group:app",
+    "doctor": "clusters.doctor:doctor",
     "strategies": "process.strategies:app",
     "settings": "process.settings:app",
     "objects": "objects:app",

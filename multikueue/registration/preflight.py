@@ -39,13 +39,23 @@ _AGAIN = "register the cluster again"
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One line of the report: the subject, its state, and advice. `difference` has what the detail says of an object that is
-    not the same on both sides, by field."""
+    """One line of the report: the subject, its state, and what repairs it. `difference` has what the detail says of an object
+    that is not the same on both sides, by field."""
 
     level: Level
     subject: str
     detail: str
     difference: Mapping[str, str] = {}
+    repair: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.detail}: {self.repair}" if self.repair else self.detail
+
+    @property
+    def cause(self) -> tuple[str, str, str]:
+        """What findings have in common that one repair is good for, on whatever worker: of rights, all that a worker lacks."""
+        subject = "rights" if self.subject.startswith("rights on ") else self.subject
+        return self.level, subject, self.repair or self.detail
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -126,7 +136,7 @@ class Routes(msgspec.Struct, frozen=True, kw_only=True):
 
     def configs_with(self, cluster: str) -> tuple[str, ...]:
         """The names of the MultiKueueConfigs that name the cluster."""
-        return tuple(config.metadata.name for config in self.configs if cluster in config.spec.clusters)
+        return tuple(config.metadata.name for config in self.configs if cluster in clusters_of(config))
 
     def queues_to(self, cluster: str) -> tuple[ObjectKey, ...]:
         """The LocalQueues whose jobs may go to the cluster: LocalQueue, ClusterQueue, check, config, cluster."""
@@ -190,7 +200,7 @@ def _is_served(kind: Kind[Any], served: _Served) -> bool:
 def _kind(kind: Kind[Any], served: _Served, otherwise: Level, advice: str) -> Finding:
     if _is_served(kind, served):
         return Finding("ok", f"kind {kind.kind}", f"served as {kind.api_version}")
-    return Finding(otherwise, f"kind {kind.kind}", f"{kind.api_version} is not served: {advice}")
+    return Finding(otherwise, f"kind {kind.kind}", f"{kind.api_version} is not served", repair=advice)
 
 
 def _skew(ours: Definitions | None, theirs: Definitions | None) -> list[Finding]:
@@ -216,7 +226,7 @@ async def _resources(worker: ClusterClient, path: str) -> set[str]:
 async def _rights(worker: ClusterClient, namespaces: Sequence[str]) -> list[Finding]:
     missing = await missing_rights(worker, namespaces=namespaces)
     return [
-        Finding("failed", f"rights on {place}", f"lacks {', '.join(lacking)}: {_AGAIN}")
+        Finding("failed", f"rights on {place}", f"lacks {', '.join(lacking)}", repair=_AGAIN)
         if lacking
         else Finding("ok", f"rights on {place}", ", ".join(place.right.verbs))
         for place, lacking in missing.items()
@@ -225,8 +235,8 @@ async def _rights(worker: ClusterClient, namespaces: Sequence[str]) -> list[Find
 
 async def _identity(worker: ClusterClient) -> Finding:
     if any((await missing_rights(worker, [IDENTITY])).values()):
-        why = f"cannot be read, so nobody sees if two names lead to this cluster, or one leads elsewhere: {_AGAIN}"
-        return Finding("warning", "identity", f"namespace {IDENTITY.name} {why}")
+        why = "cannot be read, so nobody sees if two names lead to this cluster, or one leads elsewhere"
+        return Finding("warning", "identity", f"namespace {IDENTITY.name} {why}", repair=_AGAIN)
     return Finding("ok", "identity", f"namespace {IDENTITY.name} may be read")
 
 
@@ -291,13 +301,16 @@ def _queue(key: ObjectKey, queue: LocalQueue | None, is_namespace_seen: bool) ->
     subject = f"LocalQueue {key}"
     if queue is None and not is_namespace_seen:
         return Finding(
-            "failed", subject, f"missing: create namespace {key.namespace} (if it is missing too) and the queue"
+            "failed",
+            subject,
+            "missing",
+            repair=f"create namespace {key.namespace} (if it is missing too) and the queue",
         )
     if queue is None:
-        return Finding("failed", subject, "missing: create it, copies look for it under the same name")
+        return Finding("failed", subject, "missing", repair="create it, copies look for it under the same name")
     active = find_condition(queue.status.conditions, ACTIVE)
     if active is None:
-        return Finding("warning", subject, "nobody has looked at it: does Kueue run there?")
+        return Finding("warning", subject, "nobody has looked at it", repair="does Kueue run there?")
     if active.status != "True":
         return Finding("warning", subject, f"not active: {active.message or active.reason}")
     return Finding("ok", subject, "active")

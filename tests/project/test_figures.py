@@ -7,8 +7,8 @@ import pytest
 from tests.project.figures import figures
 
 MOST = {
-    "modules": 335,
-    "lines": 62_950,
+    "modules": 350,
+    "lines": 65_000,
     "settings": 97,
     "methods of a class, at most": 35,
     "parameters of a function, at most": 9,

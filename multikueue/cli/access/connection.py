@@ -17,6 +17,7 @@ import typer
 from multikueue.cli.access.contexts import contexts
 from multikueue.cli.terminal.exit import leaves
 from multikueue.cli.terminal.inherited import inherited
+from multikueue.cli.terminal.nearest import natural
 from multikueue.errors import ClusterUnreachable
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class ManagerOptions:
 
     kubeconfig: Kubeconfig = None
     context: Context = None
-    _config: SettingsFile = None
+    config: SettingsFile = None
 
     @property
     def target(self) -> ContextChoice:
@@ -226,7 +227,8 @@ class _RawPage(msgspec.Struct):
 async def fetch(
     client: ClusterClient, kind: Kind[Any], *, namespace: str = "", params: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """All objects of a kind as the server has them, with their apiVersion and kind, in the server's order.
+    """All objects of a kind as the server has them, with their apiVersion and kind, by namespace and in the natural order of
+    names.
 
     Raw, unlike the client's own list: `-o json` also shows fields that our types do not have. One that is nested too deeply to
     be read is left out, with a note: a tenant's object is no reason to show nobody anything.
@@ -243,8 +245,13 @@ async def fetch(
             page = await _cut_page(answer)
             items += [with_kind(kind, item) for raw in page.items if (item := _whole(kind, raw)) is not None]
         if not page.metadata.cont:
-            return items
+            return sorted(items, key=_place)
         query["continue"] = page.metadata.cont
+
+
+def _place(item: dict[str, Any]) -> tuple[Any, ...]:
+    meta = item["metadata"]
+    return meta.get("namespace", ""), natural(meta["name"])
 
 
 async def _cut_page(answer: bytes) -> _RawPage:

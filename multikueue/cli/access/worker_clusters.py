@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import msgspec
 from msgspec.structs import replace
 
@@ -16,16 +19,25 @@ import multikueue.cli.access.without_trust_store  # noqa: F401
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS
 from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.meta import Condition, ObjectKey, decoder, encode, find_condition
-from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, KUBECONFIG_KEY, MultiKueueCluster, MultiKueueConfig
+from multikueue.api.multikueue.clusters import (
+    CORDON_ANNOTATION,
+    KUBECONFIG_KEY,
+    MultiKueueCluster,
+    MultiKueueConfig,
+    clusters_of,
+)
 from multikueue.cli.access.connection import fetch_pairs
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.nearest import there_are
 from multikueue.cli.terminal.output import Column, PrintedList, age, since
-from multikueue.errors import ApiError, Forbidden, NotFound
+from multikueue.cli.terminal.progress import each
+from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
 from multikueue.kube.auth.expiry import KubeconfigFacts, kubeconfig_facts
+from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
 from multikueue.store.workers.watch_scope import EVERYWHERE, namespaces_of
 
 if TYPE_CHECKING:
+    from multikueue.kube.client import Client
     from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = [
@@ -38,8 +50,9 @@ __all__ = [
     "find",
     "gather",
     "listing",
-    "pick",
+    "looked_at",
     "row",
+    "unknown",
 ]
 
 RESOURCE = "multikueuecluster.kueue.x-k8s.io"
@@ -47,12 +60,19 @@ RESOURCE = "multikueuecluster.kueue.x-k8s.io"
 NO_END = "no expiry found"
 """Shown for a credential of unknown expiry."""
 
+PATIENCE = timedelta(seconds=5)
+"""Time for a worker's answer in a list."""
+
 COLUMNS = (
     Column("NAME"),
     Column("CONNECTED"),
     Column("REASON"),
     Column("CORDONED"),
     Column("AGE"),
+    Column("SINCE", is_wide=True),
+    Column("JOBS", is_wide=True),
+    Column("VERSION", is_wide=True),
+    Column("LATENCY", is_wide=True),
     Column("SERVER", is_wide=True),
     Column("CREDENTIAL", is_wide=True),
     Column("EXPIRES", is_wide=True),
@@ -65,7 +85,8 @@ class WorkerCluster(msgspec.Struct, frozen=True, kw_only=True):
     """One MultiKueueCluster with what belongs to it.
 
     `item` is the object as the server has it, `source` the place of its kubeconfig, in words; `problem` says why
-    `kubeconfig` is empty. `is_unreadable`: because the user may not read it, which is no defect of the cluster.
+    `kubeconfig` is empty. `is_unreadable`: because the user may not read it, which is no defect of the cluster. `jobs`: how
+    many run there; `version` and `latency`: of the API server, as it answered just now. They are empty where nobody looked.
     """
 
     item: dict[str, Any]
@@ -75,6 +96,9 @@ class WorkerCluster(msgspec.Struct, frozen=True, kw_only=True):
     kubeconfig: bytes = b""
     problem: str = ""
     is_unreadable: bool = False
+    jobs: str = ""
+    version: str = ""
+    latency: str = ""
 
     @property
     def name(self) -> str:
@@ -83,6 +107,10 @@ class WorkerCluster(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def active(self) -> Condition | None:
         return find_condition(self.cluster.status.conditions, ACTIVE)
+
+    @property
+    def is_connected(self) -> bool:
+        return self.active is not None and self.active.status == "True"
 
     @property
     def cordon(self) -> str:
@@ -98,40 +126,80 @@ class WorkerCluster(msgspec.Struct, frozen=True, kw_only=True):
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-async def gather(client: ClusterClient, namespace: str, *, should_read_secrets: bool = True) -> list[WorkerCluster]:
-    """All clusters in the order of their names; without `should_read_secrets` their kubeconfigs are not read."""
-    pairs = await fetch_pairs(client, MULTIKUEUE_CLUSTERS)
+async def gather(
+    client: ClusterClient,
+    namespace: str,
+    *,
+    should_read_secrets: bool = True,
+    names: Collection[str] = (),
+    selector: str = "",
+) -> tuple[list[WorkerCluster], list[MultiKueueError]]:
+    """The clusters of these names, or with these labels, or all, in the natural order of their names; and the names that no
+    cluster has, as errors. Without `should_read_secrets` their kubeconfigs are not read."""
+    pairs = await fetch_pairs(client, MULTIKUEUE_CLUSTERS, params={"labelSelector": selector} if selector else None)
     configs = (await client.list(MULTIKUEUE_CONFIGS)).items
-    return [
-        await _member(client, item, value, configs, namespace if should_read_secrets else "") for item, value in pairs
-    ]
+    known = [_member(item, value, configs, namespace if should_read_secrets else "") for item, value in pairs]
+    chosen = [member for member in known if not names or member.name in names]
+    there = {member.name for member in chosen}
+    failures: list[MultiKueueError] = [unknown(name, known) for name in dict.fromkeys(names) if name not in there]
+    if not should_read_secrets:
+        return chosen, failures
+    read, unread = await each("reading credentials", chosen, lambda member: _with_kubeconfig(client, member, namespace))
+    return read, [*failures, *unread]
+
+
+async def looked_at(
+    client: ClusterClient,
+    members: Sequence[WorkerCluster],
+    connect: Callable[[str, bytes], AbstractAsyncContextManager[Client]],
+) -> list[WorkerCluster]:
+    """The clusters with what runs there, and what their API servers answer within `PATIENCE`. What the user may not see,
+    or does not answer, stays empty."""
+    from multikueue.api.kinds import WORKLOADS
+    from multikueue.api.kueue.workload import FINISHED
+
+    try:
+        there = Counter(
+            each.status.cluster_name for each in (await client.list(WORKLOADS)).items if not each.has(FINISHED)
+        )
+    except Forbidden:
+        there = None
+
+    async def look(member: WorkerCluster) -> WorkerCluster:
+        version = latency = ""
+        with anyio.move_on_after(PATIENCE.total_seconds()), suppress(MultiKueueError):
+            if member.kubeconfig:
+                check_worker_kubeconfig(member.kubeconfig)
+                async with connect(member.name, member.kubeconfig) as worker:
+                    version = json.loads(await worker.request("GET", "/version"))["gitVersion"]
+                    began = anyio.current_time()
+                    await worker.request("GET", "/version")
+                    latency = f"{1000 * (anyio.current_time() - began):.0f}ms"
+        jobs = "" if there is None else str(there[member.name])
+        return replace(member, jobs=jobs, version=version, latency=latency)
+
+    found, _ = await each("asking", members, look)
+    return found
 
 
 async def find(client: ClusterClient, name: str, namespace: str) -> WorkerCluster:
     """One cluster with its kubeconfig, without the configs that name it. Raises NotFound."""
     item = json.loads(await client.request("GET", MULTIKUEUE_CLUSTERS.path(ObjectKey("", name))))
-    return await _member(client, item, decoder(MultiKueueCluster)(encode(item)), (), namespace)
+    member = _member(item, decoder(MultiKueueCluster)(encode(item)), (), namespace)
+    return await _with_kubeconfig(client, member, namespace)
 
 
-def pick(members: Sequence[WorkerCluster], name: str) -> WorkerCluster:
-    """The cluster of that name; raises CommandFailed that lists the known ones."""
-    for member in members:
-        if member.name == name:
-            return member
+def unknown(name: str, members: Iterable[WorkerCluster]) -> CommandFailed:
+    """That there is no cluster of that name, with the nearest ones."""
     known = there_are(name, (member.name for member in members))
-    raise CommandFailed(f"there is no MultiKueueCluster {name!r}; {known}")
+    return CommandFailed(f"there is no MultiKueueCluster {name!r}; {known}")
 
 
-async def _member(
-    client: ClusterClient,
-    item: dict[str, Any],
-    cluster: MultiKueueCluster,
-    configs: Sequence[MultiKueueConfig],
-    namespace: str,
+def _member(
+    item: dict[str, Any], cluster: MultiKueueCluster, configs: Sequence[MultiKueueConfig], namespace: str
 ) -> WorkerCluster:
-    naming = tuple(config.metadata.name for config in configs if cluster.metadata.name in config.spec.clusters)
-    member = WorkerCluster(item=item, cluster=cluster, configs=naming, source=_source(cluster, namespace))
-    return await _with_kubeconfig(client, member, namespace) if namespace else member
+    naming = tuple(config.metadata.name for config in configs if cluster.metadata.name in clusters_of(config))
+    return WorkerCluster(item=item, cluster=cluster, configs=naming, source=_source(cluster, namespace))
 
 
 def _source(cluster: MultiKueueCluster, namespace: str) -> str:
@@ -193,6 +261,10 @@ def row(member: WorkerCluster, now: datetime) -> tuple[str, ...]:
         active.reason if active else "",
         member.cordon,
         age(member.cluster.metadata.creation_timestamp, now),
+        age(active.last_transition_time, now) if active and active.last_transition_time else "",
+        member.jobs,
+        member.version,
+        member.latency,
         known.server,
         member.source,
         ends(known.expires, now) or (NO_END if member.kubeconfig and not known.problem else ""),

@@ -13,6 +13,7 @@ import typer
 from msgspec.structs import replace
 
 from multikueue.cli.terminal.formats import CustomColumns, Form, Format, JsonPath
+from multikueue.cli.terminal.nearest import natural, there_are
 
 if TYPE_CHECKING:
     from multikueue.answers.answer import JobAnswer
@@ -107,7 +108,6 @@ def _sorted(listing: PrintedList, sort_by: str) -> PrintedList:
     """Items and their rows in the order of the first value at the path, items without one last. Raises BadParameter for a
     path that finds nothing in any of them, as kubectl does."""
     from multikueue.cli.terminal.jsonpath import path
-    from multikueue.cli.terminal.nearest import there_are
 
     if len(listing.items) != len(listing.rows):
         raise typer.BadParameter("--sort-by: these rows are not objects")
@@ -130,13 +130,13 @@ def _fields(item: Any, above: str = "") -> Iterator[str]:
             yield f"{above}.{name}"
 
 
-def _rank(found: Sequence[Any]) -> tuple[int, float, str]:
+def _rank(found: Sequence[Any]) -> tuple[Any, ...]:
     match found:
         case [bool() | str() as value, *_]:
-            return 1, 0, str(value)
+            return 1, natural(str(value))
         case [int() | float() as value, *_]:
-            return 0, value, ""
-    return 2, 0, ""
+            return 0, value
+    return (2,)
 
 
 def print_document(document: Any, output: Form) -> None:

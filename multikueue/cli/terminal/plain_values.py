@@ -39,6 +39,8 @@ class _Plain:
                 return parser(value)
         elif type(value) is kind.annotation and _is_plain(value, kind):
             return value
+        elif kind.annotation == list[str] and isinstance(value, list | tuple):
+            return list(value)
         return self._typers(self._parameter).coerce(value, param=param, ctx=ctx)
 
 

@@ -1,17 +1,25 @@
-"""Progress of slow work: after a second a spinner on a terminal, and nothing in a pipe."""
+"""Progress of slow work, on one thing or on many: after a second a spinner on a terminal, and nothing in a pipe."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import count
+from typing import TypeVar
 
 from multikueue.cli.terminal import output
-from multikueue.cli.terminal.output import CLEAR_LINE
+from multikueue.cli.terminal.output import CLEAR_LINE, note
+from multikueue.errors import MultiKueueError
 
-__all__ = ["spinner"]
+__all__ = ["conclude", "each", "spinner"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+AT_ONCE = 10
+"""Things that are worked on at a time: each may take a connection, and clusters are shared."""
 
 SPINNER_AFTER = timedelta(seconds=1)
 """The spinner appears after so long."""
@@ -21,8 +29,42 @@ SPINNER_STEP = timedelta(milliseconds=100)
 _FRAMES = "|/-\\"
 
 
+async def each(
+    doing: str, things: Sequence[T], act: Callable[[T], Awaitable[R]]
+) -> tuple[list[R], list[MultiKueueError]]:
+    """What the act answers for each thing, and what failed, both in the order of the things: one that fails keeps no other
+    from it. Some are worked on at a time; the spinner counts."""
+    import anyio
+
+    answers, failures, limit = dict[int, R](), dict[int, MultiKueueError](), anyio.CapacityLimiter(AT_ONCE)
+
+    async def one(number: int, thing: T) -> None:
+        async with limit:
+            try:
+                answers[number] = await act(thing)
+            except MultiKueueError as error:
+                failures[number] = error
+
+    def shown() -> str:
+        return f"{doing} ({len(answers) + len(failures)} of {len(things)})" if len(things) > 1 else doing
+
+    async with spinner(shown), anyio.create_task_group() as tasks:
+        for number, thing in enumerate(things):
+            tasks.start_soon(one, number, thing)
+    return [answers[number] for number in sorted(answers)], [failures[number] for number in sorted(failures)]
+
+
+def conclude(done: str, number: int, failures: Sequence[MultiKueueError]) -> None:
+    """The last line of work on several things, such as `3 of 4 workers cordoned`. Raises what failed, in a group."""
+    total = number + len(failures)
+    if total > 1:
+        note(f"{number} of {total} workers {done}.")
+    if failures:
+        raise ExceptionGroup("not done", failures)
+
+
 @asynccontextmanager
-async def spinner(doing: str) -> AsyncIterator[None]:
+async def spinner(doing: str | Callable[[], str]) -> AsyncIterator[None]:
     """Shows a spinner while the block runs; a note replaces its line."""
     if not output.has_spinner():
         yield
@@ -30,14 +72,14 @@ async def spinner(doing: str) -> AsyncIterator[None]:
     import anyio  # here: a help needs no event loop, and commands import the spinner
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_turn, doing)
+        tasks.start_soon(_turn, doing if callable(doing) else lambda: doing)
         try:
             yield
         finally:
             tasks.cancel_scope.cancel()
 
 
-async def _turn(doing: str) -> None:
+async def _turn(doing: Callable[[], object]) -> None:
     import anyio
 
     started = anyio.current_time()
@@ -45,7 +87,7 @@ async def _turn(doing: str) -> None:
     try:
         for turn in count():
             print(
-                f"{CLEAR_LINE}{_FRAMES[turn % 4]} {doing} {anyio.current_time() - started:.0f}s",
+                f"{CLEAR_LINE}{_FRAMES[turn % 4]} {doing()} {anyio.current_time() - started:.0f}s",
                 end="",
                 file=sys.stderr,
             )

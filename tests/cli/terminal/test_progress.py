@@ -12,7 +12,7 @@ import pytest
 
 from multikueue.cli.terminal import progress
 from multikueue.cli.terminal.exit import CommandFailed
-from multikueue.cli.terminal.progress import spinner
+from multikueue.cli.terminal.progress import conclude, each, spinner
 
 pytestmark = pytest.mark.anyio
 
@@ -65,3 +65,25 @@ async def test_an_error_goes_through(monkeypatch: pytest.MonkeyPatch) -> None:
             raise CommandFailed("no")
 
     assert isinstance(raised.value.exceptions[0], CommandFailed)
+
+
+async def test_one_that_fails_keeps_no_other_from_it(capsys: pytest.CaptureFixture[str]) -> None:
+    async def double(number: int) -> int:
+        await anyio.lowlevel.checkpoint()
+        if number == 2:
+            raise CommandFailed("not two")
+        return 2 * number
+
+    answers, failures = await each("doubling", [3, 2, 1], double)
+
+    assert (answers, [str(error) for error in failures]) == ([6, 2], ["not two"])
+    with pytest.raises(ExceptionGroup, match="not done") as group:
+        conclude("doubled", len(answers), failures)
+    assert list(group.value.exceptions) == failures
+    assert capsys.readouterr().err == "2 of 3 workers doubled.\n"
+
+
+def test_work_on_one_thing_needs_no_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    conclude("doubled", 1, [])
+
+    assert capsys.readouterr().err == ""

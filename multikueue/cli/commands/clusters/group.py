@@ -11,6 +11,7 @@ from multikueue.cli.access.connection import (
     Context,
     ContextChoice,
     Kubeconfig,
+    ManagerOptions,
     Namespace,
     SettingsFile,
     now,
@@ -18,26 +19,24 @@ from multikueue.cli.access.connection import (
 )
 from multikueue.cli.access.groups import group
 from multikueue.cli.commands.clusters.cordoning import cordon, drain, uncordon
-from multikueue.cli.commands.clusters.joining import register, remove_cluster
-from multikueue.cli.commands.clusters.sides import (
-    Name,
-    OptionalName,
-    connect_with,
-    end_by,
-)
-from multikueue.cli.terminal.exit import CommandFailed, ExitCode
+from multikueue.cli.commands.clusters.discovery import discover
+from multikueue.cli.commands.clusters.joining import register, remove_clusters, rotate
+from multikueue.cli.commands.clusters.sides import MeantClusters, connect_with, end_by
+from multikueue.cli.terminal.bundles import bundled
+from multikueue.cli.terminal.exit import ExitCode
 from multikueue.cli.terminal.formats import Format, NoHeaders, Output, SortBy, is_document
 from multikueue.cli.terminal.output import Ticker, note, print_document, print_facts, print_items
 
 if TYPE_CHECKING:
     from multikueue.api.multikueue.clusters import MultiKueueCluster
     from multikueue.cli.access.worker_clusters import WorkerCluster
-    from multikueue.cli.commands.clusters.inspection import Report
+    from multikueue.errors import MultiKueueError
 
 __all__ = ["app", "list_clusters", "watch_clusters"]
 
 app = group("clusters", "Register, show, check and remove worker clusters.")
 
+app.command("discover")(discover)
 app.command("register")(register)
 
 
@@ -54,6 +53,8 @@ def list_clusters(
 ) -> None:
     """List the worker clusters and their connections.
 
+    With -o wide, workers are asked too, by the credentials in their Secrets: version and latency.
+
     \b
     Examples:
       multikueue clusters list -w
@@ -66,50 +67,68 @@ def list_clusters(
             raise typer.BadParameter("--watch shows a table")
         run_async(lambda: watch_clusters(ContextChoice(kubeconfig, context), has_headers=not no_headers))
         return
-    members = _gather(ContextChoice(kubeconfig, context), namespace, should_read_secrets=output is Format.WIDE)
+
+    async def work() -> list[WorkerCluster]:
+        async with ContextChoice(kubeconfig, context).connect() as client:
+            is_wide = output is Format.WIDE
+            members, _ = await worker_clusters.gather(client, namespace, should_read_secrets=is_wide)
+            return await worker_clusters.looked_at(client, members, connect_with) if is_wide else members
+
+    members = run_async(work)
     print_items(worker_clusters.listing(members, now()), output, sort_by=sort_by, has_headers=not no_headers)
     if members and not any(member.active for member in members):
         note("No manager has looked at these clusters yet: `multikueue run` starts one.")
 
 
 @app.command("show")
-def show_cluster(
-    name: Name,
+@bundled
+def show_clusters(
+    *,
+    meant: MeantClusters,
     namespace: Namespace = "kueue-system",
-    _config: SettingsFile = None,
     output: Output = Format.TABLE,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    manager: ManagerOptions,
 ) -> None:
-    """Show one worker: connection, credential, configs.
+    """Show workers: connection, credential, configs.
 
     \b
     Examples:
       multikueue clusters show worker-1
+      multikueue clusters show -l zone=eu -o yaml
     """
     from multikueue.cli.access import worker_clusters
 
-    member = worker_clusters.pick(_gather(ContextChoice(kubeconfig, context), namespace), name)
-    if is_document(output):
-        print_document(member.item, output)
-    elif output is Format.NAME:
-        print(f"{worker_clusters.RESOURCE}/{name}")
+    meant.refuse_unclear()
+
+    async def work() -> tuple[list[WorkerCluster], list[MultiKueueError]]:
+        async with manager.target.connect() as client:
+            return await meant.find(client, namespace)
+
+    members, failures = run_async(work)
+    if is_document(output) and len(members) == 1:
+        print_document(members[0].item, output)
+    elif is_document(output) or output is Format.NAME:
+        print_items(worker_clusters.listing(members, now()), output)
     else:
-        print_facts(f"MultiKueueCluster {name}", worker_clusters.facts(member, now()))
+        for number, member in enumerate(members):
+            print(end="\n" if number else "")
+            print_facts(f"MultiKueueCluster {member.name}", worker_clusters.facts(member, now()))
+    if failures:
+        raise ExceptionGroup("not shown", failures)
 
 
 @app.command("check")
+@bundled
 def check_clusters(
-    name: OptionalName = None,
+    *,
+    meant: MeantClusters,
     namespace: Namespace = "kueue-system",
-    config: SettingsFile = None,
     output: Output = Format.TABLE,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    manager: ManagerOptions,
 ) -> None:
     """Look at workers with the manager's own credentials.
 
-    Do they answer, and do they have what the manager needs?
+    Do they answer, and do they have what the manager needs? Without names or a selector, all are looked at.
 
     Kinds, of your own too, rights, and the LocalQueues that the manager's queues lead to. Credentials that only the
     manager has (a file, a ClusterProfile) cannot be checked from here; what the manager says of its connection is
@@ -121,42 +140,23 @@ def check_clusters(
 
     Of the manager cluster: whether it serves versions of Kueue's API that nobody converts, and what lost fields by that.
 
-    Ends with 1 if anything is wrong, with 3 if a worker cannot be reached or checked from here.
+    Ends with 1 if anything is wrong, with 3 if a worker cannot be reached or checked from here. `multikueue doctor` shows
+    the same by cause.
 
     \b
     Examples:
       multikueue clusters check
-      multikueue clusters check worker-1 -o json
+      multikueue clusters check worker-1 worker-2 -o json
+      multikueue clusters check -l zone=eu
     """
-    from multikueue.cli.access import worker_clusters
-    from multikueue.cli.access.manager_settings import load_settings
     from multikueue.cli.commands.clusters import inspection
-    from multikueue.cli.terminal.progress import spinner
+    from multikueue.cli.commands.clusters.doctor import look_at
 
-    settings = load_settings(config)
-    own = settings.integrations.declared if settings is not None else ()
-    devices, flavors = None, None
-    if settings is not None:
-        from multikueue.manager.engine import device_rules
-
-        devices, flavors = device_rules(settings.quota), settings.capacity_follow.flavors
-
-    async def work() -> list[Report]:
-        async with ContextChoice(kubeconfig, context).connect() as client:
-            members = await worker_clusters.gather(client, namespace)
-            kinds = inspection.declared(own)
-            chosen = members if name is None else [worker_clusters.pick(members, name)]
-            if not chosen:
-                raise CommandFailed("there are no clusters to check: multikueue clusters register --help")
-            note(f"checking {', '.join(member.name for member in chosen)}")
-            async with spinner(f"checking {len(chosen)} clusters"):
-                found = await inspection.check_all(
-                    client, chosen, connect=connect_with, moment=now(), kinds=kinds, devices=devices, flavors=flavors
-                )
-                return [*await inspection.check_manager(client), *found]
-
-    reports = run_async(work)
+    reports, failures = run_async(lambda: look_at(meant, namespace, manager))
     print_items(inspection.findings_listing(reports), output)
+    note(inspection.summary(reports))
+    if failures:
+        raise ExceptionGroup("not checked", failures)
     end_by(reports)
 
 
@@ -200,7 +200,7 @@ def show_capacity(
 
     async def work() -> capacity.Survey:
         async with ContextChoice(kubeconfig, context).connect() as client:
-            members = await worker_clusters.gather(client, namespace)
+            members, _ = await worker_clusters.gather(client, namespace)
             async with spinner(f"asking {len(members)} clusters"):
                 return await capacity.survey(client, members, connect=connect_with, rules=rules, moment=now())
 
@@ -215,7 +215,8 @@ def show_capacity(
 app.command("cordon")(cordon)
 app.command("uncordon")(uncordon)
 app.command("drain")(drain)
-app.command("remove")(remove_cluster)
+app.command("rotate")(rotate)
+app.command("remove")(remove_clusters)
 
 
 async def watch_clusters(target: ContextChoice, *, has_headers: bool) -> None:
@@ -232,13 +233,3 @@ async def watch_clusters(target: ContextChoice, *, has_headers: bool) -> None:
 
     async with target.connect() as client:
         await follow(client, MULTIKUEUE_CLUSTERS, "", take, rest=ticker.flush)
-
-
-def _gather(target: ContextChoice, namespace: str, *, should_read_secrets: bool = True) -> list[WorkerCluster]:
-    from multikueue.cli.access import worker_clusters
-
-    async def work() -> list[WorkerCluster]:
-        async with target.connect() as client:
-            return await worker_clusters.gather(client, namespace, should_read_secrets=should_read_secrets)
-
-    return run_async(work)

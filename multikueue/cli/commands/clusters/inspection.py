@@ -7,7 +7,6 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import msgspec
 from msgspec.structs import asdict
 
@@ -16,9 +15,10 @@ from multikueue.api.kinds import CLUSTER_QUEUES, DEFINITIONS, LOCAL_QUEUES, MULT
 from multikueue.api.kueue.workload import ORIGIN_LABEL, any_owner_of
 from multikueue.api.meta import ObjectKey
 from multikueue.cli.access.connection import now
-from multikueue.cli.access.worker_clusters import NO_END, RESOURCE, WorkerCluster, ends, gather, pick
+from multikueue.cli.access.worker_clusters import NO_END, RESOURCE, WorkerCluster, ends, gather
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import Column, PrintedList
+from multikueue.cli.terminal.progress import each
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, MultiKueueError, Unauthorized
 from multikueue.kube.auth.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
 from multikueue.kube.cluster_client import ClusterClient
@@ -35,13 +35,17 @@ if TYPE_CHECKING:
     from multikueue.settings import DeclaredKind
 
 __all__ = [
+    "Diagnosis",
     "Report",
     "check_all",
     "check_manager",
     "declared",
+    "diagnoses",
     "findings_listing",
+    "item_of",
     "refuse_narrowing",
     "refuse_removal",
+    "summary",
 ]
 
 MANAGER = "(manager)"
@@ -67,16 +71,16 @@ def findings_listing(reports: Sequence[Report]) -> PrintedList:
     found = [(report.cluster, finding) for report in reports for finding in report.findings]
     return PrintedList(
         columns=(Column("CLUSTER"), Column("RESULT"), Column("CHECK"), Column("DETAIL")),
-        rows=[(cluster, finding.level, finding.subject, finding.detail) for cluster, finding in found],
-        items=[{"metadata": {"name": cluster}, **_item(finding)} for cluster, finding in found],
+        rows=[(cluster, finding.level, finding.subject, str(finding)) for cluster, finding in found],
+        items=[{"metadata": {"name": cluster}, **item_of(finding)} for cluster, finding in found],
         resource=RESOURCE,
         nothing="No clusters found.",
     )
 
 
-def _item(finding: Finding) -> dict[str, Any]:
-    """Without what it has nothing to say of."""
-    return {name: value for name, value in asdict(finding).items() if value}
+def item_of(finding: Finding) -> dict[str, Any]:
+    """For programs: the detail is the whole text, as in a table. Without what it has nothing to say of."""
+    return {name: value for name, value in {**asdict(finding), "detail": str(finding)}.items() if value}
 
 
 def declared(own: Sequence[DeclaredKind]) -> tuple[Kind[Any], ...]:
@@ -85,6 +89,32 @@ def declared(own: Sequence[DeclaredKind]) -> tuple[Kind[Any], ...]:
     from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 
     return tuple(DeclaredJob(declaration_of(each)).kind for each in own)
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """What one repair is good for: the finding as the first worker has it, and all that have it, or one of the same cause."""
+
+    finding: Finding
+    clusters: tuple[str, ...]
+
+
+def diagnoses(reports: Sequence[Report]) -> list[Diagnosis]:
+    """What is not as it should be, by cause: what keeps most workers from their work first, warnings last."""
+    causes: dict[tuple[str, str, str], dict[str, Finding]] = {}
+    for report in reports:
+        for finding in report.findings:
+            if finding.level != "ok":
+                causes.setdefault(finding.cause, {}).setdefault(report.cluster, finding)
+    found = [Diagnosis(next(iter(having.values())), tuple(having)) for having in causes.values()]
+    return sorted(found, key=lambda each: (each.finding.level == "warning", -len(each.clusters)))
+
+
+def summary(reports: Sequence[Report]) -> str:
+    """How many of the workers can take jobs, and how many causes keep the others from it, in one sentence."""
+    workers = [report for report in reports if report.cluster != MANAGER]
+    ready = sum(all(finding.level in ("ok", "warning") for finding in report.findings) for report in workers)
+    problems = sum(each.finding.level != "warning" for each in diagnoses(reports))
+    return f"{ready} of {len(workers)} workers are ready; {problems} problem{'' if problems == 1 else 's'}."
 
 
 async def check_all(
@@ -109,15 +139,12 @@ async def check_all(
         devices=devices,
         flavors=flavors or {},
     )
-    reports: dict[str, Report] = {}
-
-    async def check(member: WorkerCluster) -> None:
-        reports[member.name] = await _check(member, ours, connect=connect, moment=moment)
-
-    async with anyio.create_task_group() as tasks:
-        for member in members:
-            tasks.start_soon(check, member)
-    return [reports[member.name] for member in members]
+    reports, failures = await each(
+        "checking", members, lambda member: _check(member, ours, connect=connect, moment=moment)
+    )
+    if failures:
+        raise failures[0]
+    return reports
 
 
 async def check_manager(manager: ClusterClient) -> list[Report]:
@@ -177,9 +204,10 @@ async def _check(member: WorkerCluster, ours: _Ours, *, connect: Connect, moment
             others = _compared(ours, await read_policies(worker, offered), _places(queues, offered))
             others += await _flavors(member.name, worker, ours, offered)
     except ClusterUnreachable as error:
-        return Report(member.name, (*known, Finding("unreachable", "API server", error.why)))
+        repair = "see whether it runs, and whether its URL leads there from here"
+        return Report(member.name, (*known, Finding("unreachable", "API server", error.why, repair=repair)))
     except Unauthorized:
-        refused = Finding("failed", "credential", "the worker refuses it: register the cluster again")
+        refused = Finding("failed", "credential", "the worker refuses it", repair="register the cluster again")
         return Report(member.name, (*known, refused))
     except MultiKueueError as error:
         return Report(member.name, (*known, Finding("failed", "API server", str(error))))
@@ -236,7 +264,9 @@ def _compared(ours: _Ours, theirs: PodPolicies, namespaces: Sequence[str]) -> li
 def _connection(member: WorkerCluster) -> Finding:
     active = member.active
     if active is None:
-        return Finding("warning", "manager's connection", "no manager has looked at the cluster yet: does it run?")
+        return Finding(
+            "warning", "manager's connection", "no manager has looked at the cluster yet", repair="does it run?"
+        )
     level: Level = "ok" if active.status == "True" else "warning"
     return Finding(level, "manager's connection", f"{active.reason}: {active.message}")
 
@@ -249,7 +279,8 @@ def _cordon(member: WorkerCluster) -> list[Finding]:
 def _membership(member: WorkerCluster) -> Finding:
     if member.configs:
         return Finding("ok", "configs", ", ".join(member.configs))
-    return Finding("warning", "configs", "no MultiKueueConfig names it, so nothing is sent to it")
+    why = "no MultiKueueConfig names it, so nothing is sent to it"
+    return Finding("warning", "configs", why, repair="register it with --config-name")
 
 
 def _credential(member: WorkerCluster, moment: datetime) -> Finding:
@@ -267,16 +298,18 @@ def _credential(member: WorkerCluster, moment: datetime) -> Finding:
     if known.expires is None:
         return Finding("ok", "credential", NO_END)
     if known.expires <= moment:
-        return Finding("failed", "credential", f"ended {ends(known.expires, moment)}: register the cluster again")
+        ended = f"ended {ends(known.expires, moment)}"
+        return Finding("failed", "credential", ended, repair="register the cluster again")
     level: Level = "warning" if known.validity is not None and known.validity.warn_at <= moment else "ok"
     return Finding(level, "credential", f"ends {ends(known.expires, moment)}")
 
 
 async def refuse_removal(manager: Side, registration: Registration, *, is_forced: bool) -> None:
     """Raise CommandFailed if there is nothing to remove, or if workloads are still there and `is_forced` is off."""
-    members = await gather(manager.client, registration.namespace, should_read_secrets=False)
-    if await manager.find(SECRETS, registration.secret) is None:
-        pick(members, registration.cluster)
+    name = registration.cluster
+    _, missing = await gather(manager.client, registration.namespace, should_read_secrets=False, names=[name])
+    if missing and await manager.find(SECRETS, registration.secret) is None:
+        raise missing[0]
     held = busy(registration.cluster, (await manager.client.list(WORKLOADS)).items)
     if held and not is_forced:
         raise CommandFailed(f"{_held(held, registration)}; wait for them, or remove it all the same {_FORCED}")

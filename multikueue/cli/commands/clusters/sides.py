@@ -24,18 +24,21 @@ from multikueue.cli.terminal.exit import ExitCode
 from multikueue.cli.terminal.output import note
 
 if TYPE_CHECKING:
+    from multikueue.cli.access.worker_clusters import WorkerCluster
     from multikueue.cli.commands.clusters.inspection import Report
+    from multikueue.errors import MultiKueueError
     from multikueue.kube.client import Client
+    from multikueue.kube.cluster_client import ClusterClient
     from multikueue.registration.ownership import Side
 
 __all__ = [
     "WORKER",
-    "Name",
-    "OptionalName",
+    "MeantClusters",
     "Origin",
     "RegistrarOptions",
     "WorkerContext",
     "WorkerKubeconfig",
+    "Yes",
     "connect_with",
     "end_by",
     "side",
@@ -43,13 +46,46 @@ __all__ = [
 
 WORKER = "Worker cluster"
 
-Name = Annotated[
-    str, typer.Argument(help="Name of the MultiKueueCluster.", show_default=False, autocompletion=clusters)
-]
-OptionalName = Annotated[
-    str | None,
-    typer.Argument(help="Name of the MultiKueueCluster. (default: all)", show_default=False, autocompletion=clusters),
-]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@dataclass(frozen=True)
+class MeantClusters:
+    """The arguments that say which clusters are meant."""
+
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME...", help="Names of the clusters.", show_default=False, autocompletion=clusters),
+    ] = None
+    selector: Annotated[
+        str,
+        typer.Option("--selector", "-l", help="In place of names: all with these labels.", show_default=False),
+    ] = ""
+    everyone: Annotated[bool, typer.Option("--all", help="In place of names: all there are.")] = False
+
+    def refuse_unclear(self) -> None:
+        """Raises BadParameter without exactly one of names, selector and --all."""
+        if sum(map(bool, (self.names, self.selector, self.everyone))) != 1:
+            raise typer.BadParameter("expected the names of clusters, or in place of them a selector (-l) or --all")
+
+    async def find(
+        self, client: ClusterClient, namespace: str = "", *, should_read_secrets: bool = True
+    ) -> tuple[list[WorkerCluster], list[MultiKueueError]]:
+        """Those that are meant, and the names that no cluster has, as errors."""
+        from multikueue.cli.access.worker_clusters import gather
+
+        found, failures = await gather(
+            client,
+            namespace,
+            should_read_secrets=should_read_secrets,
+            names=self.names or (),
+            selector=self.selector,
+        )
+        if not found and (self.selector or self.everyone):
+            note("No clusters found.")
+        return found, failures
+
+
 WorkerKubeconfig = Annotated[
     Path | None,
     typer.Option(
@@ -99,12 +135,16 @@ class RegistrarOptions:
 
 
 @asynccontextmanager
-async def side(target: ContextChoice, where: str, dry_run: bool) -> AsyncIterator[Side]:
-    """One of the two clusters, which reports each change on stderr."""
-    from multikueue.registration.ownership import Side
+async def side(target: ContextChoice, where: str, dry_run: bool, *, is_terse: bool = False) -> AsyncIterator[Side]:
+    """One of the two clusters, which reports each object on stderr, or if `is_terse` each change."""
+    from multikueue.registration.ownership import OwnershipStep, Side
+
+    def report(step: OwnershipStep) -> None:
+        if not is_terse or step.action not in ("unchanged", "absent"):
+            note(str(step))
 
     async with target.connect() as client:
-        yield Side(client=client, where=where, report=lambda step: note(str(step)), dry_run=dry_run)
+        yield Side(client=client, where=where, report=report, dry_run=dry_run)
 
 
 @asynccontextmanager

@@ -11,13 +11,13 @@ import anyio
 import pytest
 import yaml
 
-from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS, WORKLOADS
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 from multikueue.cli.access.connection import ContextChoice
 from multikueue.cli.commands.clusters.group import watch_clusters
 from multikueue.registration.plan import CLUSTER_ROLES
 from testbed.client import eventually
-from tests.builders import multikueue_cluster, multikueue_config, secret
+from tests.builders import multikueue_cluster, multikueue_config, secret, workload
 from tests.cli.commands.clusters.registering import REGISTER, token_until
 from tests.cli.conftest import Run, World
 from tests.cli.field import MERGE, Field
@@ -63,13 +63,25 @@ def test_list_wide_tells_of_credentials_and_configs(members: World, cli: Run) ->
     header, *rows = cli("clusters", "list", "-o", "wide").lines
 
     assert header.split() == [
-        *("NAME", "CONNECTED", "REASON", "CORDONED", "AGE"),
+        *("NAME", "CONNECTED", "REASON", "CORDONED", "AGE", "SINCE", "JOBS", "VERSION", "LATENCY"),
         *("SERVER", "CREDENTIAL", "EXPIRES", "CONFIGS", "MESSAGE"),
     ]
     assert "https://w1.example" in rows[0]
     assert "in 10d" in rows[0]
     assert "Secret kueue-system/w2 is missing" in rows[1]
     assert "only the manager has the file /etc/kubeconfigs/w3" in rows[2]
+
+
+def test_list_wide_asks_the_workers(joined: World, cli: Run) -> None:
+    running = workload("busy", namespace="team-a").queue("main").reserved("cq").cluster_name("w1")
+    joined.manager.add(WORKLOADS, running.build())
+    joined.manager.add(WORKLOADS, workload("over").queue("main").cluster_name("w1").finished().build())
+
+    header, row = cli("clusters", "list", "-o", "wide").lines
+
+    jobs, version, latency = (row[header.index(title) :].split()[0] for title in ("JOBS", "VERSION", "LATENCY"))
+    assert (jobs, version[0], latency[-2:]) == ("1", "v", "ms")
+    assert "VERSION" not in cli("clusters", "list").out
 
 
 def test_list_for_programs(members: World, cli: Run) -> None:
@@ -152,6 +164,25 @@ def test_show_tells_all_about_one(members: World, cli: Run) -> None:
 
 
 WAYS_TO_LOOK = [("list", "-o", "wide"), ("show", "w1"), ("check",)]
+
+
+def test_several_are_shown_in_the_order_of_their_numbers(members: World, cli: Run) -> None:
+    members.manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("w10").build())
+
+    assert cli("clusters", "list", "-o", "name").lines[-1].endswith("/w10")
+    shown = cli("clusters", "show", "w10", "w9", "w2")
+    titles = [line for line in shown.lines if line.startswith("MultiKueueCluster")]
+    assert (shown.code, titles) == (1, ["MultiKueueCluster w2", "MultiKueueCluster w10"])
+    assert "there is no MultiKueueCluster 'w9'" in shown.err
+    both = json.loads(cli("clusters", "show", "w1", "w2", "-o", "json").out)
+    assert [each["metadata"]["name"] for each in both["items"]] == ["w1", "w2"]
+
+
+def test_a_check_of_some_says_how_many_are_ready(members: World, cli: Run) -> None:
+    checked = cli("clusters", "check", "w2", "w3")
+
+    assert {line.split()[0] for line in checked.lines[1:]} - {"(manager)"} == {"w2", "w3"}
+    assert checked.err.splitlines()[-1] == "0 of 2 workers are ready."
 
 
 @pytest.mark.parametrize("words", WAYS_TO_LOOK, ids=lambda words: words[0])

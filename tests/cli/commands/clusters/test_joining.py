@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from datetime import datetime, timedelta
@@ -12,11 +13,11 @@ import yaml
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES, SECRETS, WORKLOADS
 from multikueue.api.kueue.workload import LOGS_UNTIL
 from multikueue.api.meta import ObjectKey, render_time
-from multikueue.registration.plan import CLUSTER_ROLES, ROLE_BINDINGS, ROLES
+from multikueue.registration.plan import CLUSTER_ROLES, LABELS, ROLE_BINDINGS, ROLES
 from multikueue.store.workers.watch_scope import NAMESPACES_ANNOTATION
-from tests.builders import workload
+from tests.builders import multikueue_cluster, secret, workload
 from tests.cli.cluster import NOW
-from tests.cli.commands.clusters.registering import REGISTER, stored
+from tests.cli.commands.clusters.registering import REGISTER, stored, token_until
 from tests.cli.conftest import Run, World
 
 # --- register --------------------------------------------------------------------------------------------------------
@@ -30,15 +31,26 @@ def test_register_joins_a_worker_and_tells_what_it_found(world: World, cli: Run)
     assert {line.split()[:2][1] for line in result.lines[1:]} == {"ok"}
     assert "MultiKueueCluster w1 on the manager created" in result.err
     assert re.search(r"UTC, for (30|29)d;", result.err), "the day begins when the test does"
-    assert "run the same command again" in result.err
+    assert "`multikueue clusters rotate` renews it" in result.err
     assert stored(world)["clusters"][0]["cluster"]["server"].startswith("https://127.0.0.1:")
 
 
-def test_register_again_renews_and_creates_nothing(world: World, cli: Run) -> None:
+def test_register_again_changes_nothing(world: World, cli: Run) -> None:
+    cli(*REGISTER)
+    first, writes = stored(world)["users"], len(world.manager.sent)
+
+    again = cli(*REGISTER)
+
+    assert (again.code, len(world.manager.sent)) == (0, writes), again.err
+    assert {line.rsplit(" ", 1)[-1] for line in again.err.splitlines() if " on " in line} == {"unchanged"}
+    assert stored(world)["users"] == first
+
+
+def test_register_again_renews_a_credential_if_its_validity_is_named(world: World, cli: Run) -> None:
     cli(*REGISTER)
     first = stored(world)["users"]
 
-    again = cli(*REGISTER)
+    again = cli(*REGISTER, "--validity", "20d")
 
     assert again.code == 0
     assert "created" not in again.err
@@ -92,7 +104,7 @@ def test_a_dry_run_prints_manifests_and_changes_nothing(world: World, cli: Run) 
 
     documents = [document for document in yaml.safe_load_all(result.out) if document]
     assert [document["kind"] for document in documents] == [
-        *("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"),
+        *("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
         *("Namespace", "Secret", "MultiKueueCluster"),
     ]
     assert "ClusterRole multikueue on w1 would be created" in result.err
@@ -198,6 +210,44 @@ def test_a_worker_may_be_registered_for_some_frameworks(world: World, cli: Run) 
     assert "framework 'rayjob': expected some of batch/job, " in unknown.err
 
 
+# --- rotate ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_gets_a_new_token_without_its_administrator(joined: World, cli: Run) -> None:
+    before = stored(joined)
+    joined.worker.sent.clear()
+
+    done = cli("clusters", "rotate", "w1")
+
+    after = stored(joined)
+    assert (done.code, done.lines) == (0, ["w1 rotated"]), done.err
+    assert joined.worker.sent == ["POST /api/v1/namespaces/kueue-system/serviceaccounts/multikueue/token"]
+    assert before["users"] != after["users"]
+    assert before["clusters"] == after["clusters"]
+
+
+def test_what_cannot_be_rotated_says_why_and_keeps_no_other_from_it(joined: World, cli: Run) -> None:
+    joined.manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("file").path("/etc/file").build())
+    joined.manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("odd").secret("odd").build())
+    joined.manager.add(SECRETS, secret("odd").kubeconfig(token_until(timedelta(days=9))).build())
+
+    done = cli("clusters", "rotate", "--all")
+
+    assert (done.code, done.lines) == (1, ["w1 rotated"])
+    assert "1 of 3 workers rotated." in done.err
+    assert "file cannot be rotated: only the manager has the file /etc/file" in done.err
+    assert "odd has no token that can be renewed" in done.err
+
+
+def test_a_worker_that_does_not_let_its_token_be_renewed_is_registered_again(joined: World, cli: Run) -> None:
+    joined.worker.longest = None
+
+    done = cli("clusters", "rotate", "w1")
+
+    assert done.code == 1
+    assert "w1 does not let its token be renewed" in done.err
+
+
 # --- remove ----------------------------------------------------------------------------------------------------------
 
 
@@ -274,3 +324,26 @@ def test_remove_as_a_dry_run_changes_nothing(joined: World, cli: Run) -> None:
     assert result.code == 0
     assert "MultiKueueCluster w1 on the manager would be removed" in result.err
     assert joined.manager.sent == before
+
+
+def test_several_are_removed_at_once_and_one_that_is_in_use_stays(
+    joined: World, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    for name in ("w2", "w3"):
+        joined.manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster(name).labels(LABELS).build())
+    running = workload("busy", namespace="team-a").queue("main").reserved("cq").cluster_name("w2")
+    joined.manager.add(WORKLOADS, running.build())
+
+    unsure = cli("clusters", "remove", "--all")
+    assert len(joined.manager.names(MULTIKUEUE_CLUSTERS)) == 3
+    done = cli("clusters", "remove", "--all", "--yes")
+
+    assert unsure.code == 1
+    assert (done.code, joined.manager.names(MULTIKUEUE_CLUSTERS)) == (1, [("", "w2")])
+    assert "2 of 3 workers removed." in done.err
+    assert "team-a/busy" in done.err
+
+
+def test_the_administrator_of_one_worker_is_none_of_several(joined: World, cli: Run) -> None:
+    assert cli("clusters", "remove", "w1", "w2", "--context", "worker").code == 2
