@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Bring up the clusters of kind-configs/: a manager with Kueue's CRDs, three workers with Kueue, the workers registered.
 # Usage: up.sh KUBECONFIG, the file that gets one context per cluster. A second time it makes what is missing, applies all of
-# it again and registers the workers again, which renews their credentials; queues and jobs stay.
+# it again and registers the workers again, which renews what ends soon; queues and jobs stay.
 #   KIND_IMAGE  another node image than the pinned one
 #   INSIDE=1    register the workers for a manager in a pod of the manager cluster, where 127.0.0.1 leads nowhere
 set -euo pipefail

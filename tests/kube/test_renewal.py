@@ -11,7 +11,7 @@ from fakekube.model.wire import Request, Response, Watch
 from multikueue.api.kinds import SECRETS, SERVICE_ACCOUNTS
 from multikueue.api.kubernetes.builtins import Secret
 from multikueue.api.meta import ObjectKey
-from multikueue.errors import Conflict, Forbidden
+from multikueue.errors import Conflict, Forbidden, InvalidObject
 from multikueue.kube.auth.expiry import kubeconfig_facts
 from multikueue.kube.renewal import renew, renewable, request_token
 from multikueue.registration.credentials import Credential, build_kubeconfig
@@ -98,6 +98,31 @@ async def test_a_worker_may_refuse_to_renew() -> None:
 
     with pytest.raises(Forbidden):
         await renew(Fake(worker), Fake(manager), old)
+    assert await Fake(manager).get(SECRETS, old.key) == old
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"{}",
+        b"[1]",
+        b'{"status": {"token": 7}}',
+        b'{"status": {"token": ""}}',
+        b'{"status": {"token": "x\\n  exec: {command: sh}"}}',
+        b'{"status": ' + b"[" * 100_000,
+    ],
+    ids=["nothing", "a list", "a number", "an empty one", "more than a token", "too deep"],
+)
+async def test_an_answer_that_is_no_token_changes_nothing(answer: bytes) -> None:
+    class Hostile(Cluster):
+        async def _token(self, _request: Request) -> Response | Watch:
+            return Response(status=201, body=answer)
+
+    manager = Cluster("manager")
+    old = await stored(with_account(Cluster("w")), manager)
+
+    with pytest.raises(InvalidObject, match="token of kueue-system/multikueue"):
+        await renew(Fake(with_account(Hostile("w"))), Fake(manager), old)
     assert await Fake(manager).get(SECRETS, old.key) == old
 
 

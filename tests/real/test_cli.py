@@ -128,7 +128,9 @@ async def test_a_worker_joins_twice_is_looked_at_and_leaves(desk: Desk) -> None:
 
     assert f"MultiKueueCluster {desk.name} on the manager created" in first
     assert "created" not in again
-    assert f"Secret kueue-system/multikueue-{desk.name} on the manager updated" in again
+    assert "updated" not in again
+    assert await desk.token() == token
+    assert f"{desk.name} rotated" in await desk.run("clusters", "rotate", desk.name)
     assert await desk.token() != token
     config = await desk.manager.get(MULTIKUEUE_CONFIG, desk.name)
     assert config["spec"]["clusters"] == [desk.name]

@@ -76,7 +76,7 @@ def account_of(token: str) -> ObjectKey | None:
         match str(_claims(token)["sub"]).split(":"):
             case ["system", "serviceaccount", namespace, name]:
                 return ObjectKey(namespace, name)
-    except (ValueError, KeyError, IndexError, TypeError, msgspec.MsgspecError):
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError, msgspec.MsgspecError):
         pass
     return None
 

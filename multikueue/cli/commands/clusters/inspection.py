@@ -329,7 +329,8 @@ async def what_stays(manager: Side, registration: Registration, context: str) ->
     where = f" --context {context or name.upper()}"
     label = f"{ORIGIN_LABEL}={registration.origin}"
     jobs = "The job of 1 workload stays" if len(left) == 1 else f"The jobs of {len(left)} workloads stay"
-    return f"{jobs} on {name}, and no manager removes what is there: `kubectl{where} delete {resources} -A -l {label}`."
+    removes = f"`kubectl{where} delete {resources} -A -l {label}`"
+    return f"{jobs} on {name}, and no manager removes what is there: {removes}. {_some(sorted(each.key for each in left))}."
 
 
 async def refuse_narrowing(manager: Side, registration: Registration, *, is_forced: bool) -> None:
@@ -345,5 +346,8 @@ async def refuse_narrowing(manager: Side, registration: Registration, *, is_forc
 
 
 def _held(held: Sequence[ObjectKey], registration: Registration) -> str:
-    names = ", ".join(map(str, held[:SHOWN])) + (f" and {len(held) - SHOWN} more" if len(held) > SHOWN else "")
-    return f"{len(held)} workloads run on {registration.cluster} or wait there: {names}"
+    return f"{len(held)} workloads run on {registration.cluster} or wait there: {_some(held)}"
+
+
+def _some(keys: Sequence[ObjectKey]) -> str:
+    return ", ".join(map(str, keys[:SHOWN])) + (f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else "")

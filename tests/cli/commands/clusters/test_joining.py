@@ -302,7 +302,7 @@ def test_remove_says_what_stays_on_the_worker_and_how_it_goes(joined: World, cli
     removes = f"delete {what} -A -l kueue.x-k8s.io/multikueue-origin=multikueue`."
     stays = "The jobs of 2 workloads stay on w1, and no manager removes what is there"
     assert f"{stays}: `kubectl --context W1 {removes}" in dry.err
-    assert f"{stays}: `kubectl --context worker {removes}" in told.err
+    assert f"{stays}: `kubectl --context worker {removes} team-a/one, team-a/two." in told.err
 
 
 def test_remove_of_a_worker_without_kept_jobs_speaks_of_none(joined: World, cli: Run) -> None:
