@@ -230,7 +230,7 @@ async def _flavors(name: str, worker: ClusterClient, ours: _Ours, offered: Seque
     except ApiError:
         return []  # reported already, as a kind not served or a right missing
     leading, told = ours.way.queues_to(name), dict[str, str]()
-    for queue in (each for page in pages for each in page.items):
+    for queue in (item for page in pages for item in page.items):
         own, theirs = ours.way.behind(queue.key), shared.get(queue.spec.cluster_queue)
         if own is None or theirs is None or queue.key not in leading:
             continue
