@@ -174,7 +174,7 @@ RECORDED = {
     "without a name": (reserved().admitted(), FREE, ""),
     "by the check": (won("w1"), FREE, "w1"),
     "not while the check waits": (reserved().cluster_name("w1"), FREE, ""),
-    "while the check waits anew": (reserved().admitted().cluster_name("w1"), FREE, "w1"),
+    "while the check waits again": (reserved().admitted().cluster_name("w1"), FREE, "w1"),
     "without a check": (unchecked().cluster_name("w1"), FREE, "w1"),
     "not where a slice is only to run": (unchecked().cluster_name("w1"), PINNED, ""),
     "of no workload": (None, FREE, ""),
