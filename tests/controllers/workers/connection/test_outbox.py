@@ -1,4 +1,4 @@
-"""One worker's outbox, and all that may go wrong: calls without an answer, answers that are none, changes meanwhile."""
+"""One worker's outbox, one file: calls without an answer, answers that are none, what changes meanwhile."""
 
 from __future__ import annotations
 
