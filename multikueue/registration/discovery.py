@@ -14,7 +14,7 @@ from multikueue.api.multikueue.clusters import ClusterProfile, MultiKueueCluster
 from multikueue.api.multikueue.ocm import ManagedCluster
 from multikueue.registration.plan import is_name
 
-__all__ = ["Candidate", "Known", "of_contexts", "of_managed_clusters", "of_profiles"]
+__all__ = ["KnownWorkers", "PossibleWorker", "of_contexts", "of_managed_clusters", "of_profiles"]
 
 NOT_A_NAME = "its name is none for a MultiKueueCluster, which takes lower case letters, digits, '-' and '.'"
 
@@ -26,7 +26,7 @@ JOINED = (
 """The conditions of a ManagedCluster that can be used, and what it lacks without each (ocm.md 2.2)."""
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class KnownWorkers(msgspec.Struct, frozen=True, kw_only=True):
     """What the manager has: its MultiKueueClusters, the URLs of their kubeconfigs as far as they can be read, by name, and its
     own URL."""
 
@@ -41,7 +41,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
         return next((each for each in (name, *leading) if each in leading or (not leading and each in there)), "")
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class PossibleWorker(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster that could be a worker under this name.
 
     `registered`: the MultiKueueCluster that it is already, empty if it is none. `problem`: why it cannot be one now.
@@ -68,10 +68,10 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return self.problem
 
 
-def of_contexts(contexts: Mapping[str, str], known: Known) -> list[Candidate]:
+def of_contexts(contexts: Mapping[str, str], known: KnownWorkers) -> list[PossibleWorker]:
     """The contexts of a kubeconfig, given with the URLs of their clusters."""
     return [
-        Candidate(
+        PossibleWorker(
             name=name,
             source=f"context {name}",
             server=server,
@@ -84,17 +84,19 @@ def of_contexts(contexts: Mapping[str, str], known: Known) -> list[Candidate]:
     ]
 
 
-def of_managed_clusters(found: Iterable[ManagedCluster], contexts: Mapping[str, str], known: Known) -> list[Candidate]:
+def of_managed_clusters(
+    found: Iterable[ManagedCluster], contexts: Mapping[str, str], known: KnownWorkers
+) -> list[PossibleWorker]:
     """The ManagedClusters of an OCM hub. To register one takes a context of its name, of an administrator of that cluster."""
     return [_managed(cluster, contexts, known) for cluster in found]
 
 
-def _managed(cluster: ManagedCluster, contexts: Mapping[str, str], known: Known) -> Candidate:
+def _managed(cluster: ManagedCluster, contexts: Mapping[str, str], known: KnownWorkers) -> PossibleWorker:
     name, configs = cluster.metadata.name, cluster.spec.managed_cluster_client_configs
     conditions = {kind: find_condition(cluster.status.conditions, kind) for kind, _ in JOINED}
     lacking = ((why, (held := conditions[kind]) is None or held.status != "True") for kind, why in JOINED)
     server = configs[0].url if configs else contexts.get(name, "")
-    return Candidate(
+    return PossibleWorker(
         name=name,
         source=f"ManagedCluster {name}",
         server=server,
@@ -113,12 +115,12 @@ class _Address(msgspec.Struct):
     server: str = ""
 
 
-def of_profiles(found: Iterable[ClusterProfile], known: Known) -> list[Candidate]:
+def of_profiles(found: Iterable[ClusterProfile], known: KnownWorkers) -> list[PossibleWorker]:
     """ClusterProfiles. Their credentials are the business of the manager's access providers."""
     return [_profile(profile, known) for profile in found]
 
 
-def _profile(profile: ClusterProfile, known: Known) -> Candidate:
+def _profile(profile: ClusterProfile, known: KnownWorkers) -> PossibleWorker:
     namespace, name = profile.key
     sources = ((each.metadata.name, each.spec.cluster_source.cluster_profile_ref) for each in known.clusters)
     naming = [cluster for cluster, ref in sources if ref is not None and ref.name == name]
@@ -126,7 +128,7 @@ def _profile(profile: ClusterProfile, known: Known) -> Candidate:
     addresses = (msgspec.json.decode(each.cluster, type=_Address).server for each in profile.providers)
     is_ill = healthy is not None and healthy.status != "True"
     why = f"its control plane is not healthy: {healthy.message or healthy.reason}" if healthy is not None else ""
-    return Candidate(
+    return PossibleWorker(
         name=name,
         source=f"ClusterProfile {namespace}/{name}",
         server=next(filter(None, addresses), ""),

@@ -8,15 +8,15 @@ from multikueue.api.multikueue.clusters import AccessProvider, ClusterProfile, C
 from multikueue.api.multikueue.ocm import ClientConfig, ManagedCluster, ManagedClusterSpec, ManagedClusterStatus
 from multikueue.registration.discovery import (
     JOINED,
-    Candidate,
-    Known,
+    KnownWorkers,
+    PossibleWorker,
     of_contexts,
     of_managed_clusters,
     of_profiles,
 )
 from tests.builders import multikueue_cluster
 
-KNOWN = Known(
+KNOWN = KnownWorkers(
     clusters=(
         multikueue_cluster("w1").secret("w1").build(),
         multikueue_cluster("alias").secret("alias").build(),
@@ -28,7 +28,7 @@ KNOWN = Known(
 )
 
 
-def told(candidate: Candidate) -> tuple[str, str, str]:
+def told(candidate: PossibleWorker) -> tuple[str, str, str]:
     return candidate.state, candidate.registered, candidate.refusal
 
 

@@ -19,7 +19,7 @@ from multikueue.cli.terminal.output import Column, PrintedList, note, print_item
 
 if TYPE_CHECKING:
     from multikueue.kube.cluster_client import ClusterClient
-    from multikueue.registration.discovery import Candidate
+    from multikueue.registration.discovery import PossibleWorker
 
 __all__ = ["Inventory", "candidates", "discover"]
 
@@ -70,7 +70,7 @@ def discover(
       multikueue clusters discover --from ocm -l region=eu-west -o wide
     """
 
-    async def work() -> list[Candidate]:
+    async def work() -> list[PossibleWorker]:
         async with at.target.connect() as client:
             return await candidates(inventory, client, at, kubeconfig, selector)
 
@@ -89,7 +89,7 @@ def discover(
 
 async def candidates(
     inventory: Inventory, client: ClusterClient, at: RegistrarOptions, kubeconfig: Path | None, selector: str
-) -> list[Candidate]:
+) -> list[PossibleWorker]:
     """All of an inventory, in the natural order of their names. Raises CommandFailed where the manager cluster does not have
     that inventory, BadParameter for a selector of contexts."""
     from multikueue.api.kinds import CLUSTER_PROFILES, MANAGED_CLUSTERS
@@ -97,12 +97,12 @@ async def candidates(
     from multikueue.cli.access.worker_clusters import gather
     from multikueue.errors import NotFound
     from multikueue.kube.auth.credentials import contexts
-    from multikueue.registration.discovery import Known, of_contexts, of_managed_clusters, of_profiles
+    from multikueue.registration.discovery import KnownWorkers, of_contexts, of_managed_clusters, of_profiles
 
     if selector and inventory is Inventory.KUBECONFIG:
         raise typer.BadParameter("contexts have no labels: give names or --all, or another --from")
     members, _ = await gather(client, at.namespace)
-    known = Known(
+    known = KnownWorkers(
         clusters=[member.cluster for member in members],
         servers={member.name: member.known.server for member in members},
         manager=(await at.target.credentials()).server,

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from multikueue.cli.commands.clusters.inspection import Report
     from multikueue.kube.client import Client
     from multikueue.registration.credentials import Endpoint
-    from multikueue.registration.discovery import Candidate
+    from multikueue.registration.discovery import PossibleWorker
     from multikueue.registration.join import Joined, Request
     from multikueue.registration.ownership import Side
     from multikueue.registration.plan import Registration
@@ -274,7 +274,7 @@ def register(
     end_by(reports)
 
 
-def _chosen(found: Sequence[Candidate], meant: MeantClusters) -> tuple[list[str], list[MultiKueueError]]:
+def _chosen(found: Sequence[PossibleWorker], meant: MeantClusters) -> tuple[list[str], list[MultiKueueError]]:
     """The names of those that are meant and can be registered, and why others that were named cannot. What is not named and
     cannot be one is left out with a note."""
     from multikueue.cli.terminal.exit import CommandFailed
