@@ -26,11 +26,13 @@ def test_the_public_names_are_these() -> None:
         "Room",
         "Score",
         "Scorer",
+        "Spend",
         "Strategy",
         "Waits",
         "Weighted",
         "Worker",
         "Workload",
+        "hourly",
     ]
 
 

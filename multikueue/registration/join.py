@@ -1,4 +1,4 @@
-"""The steps of joining and leaving a worker, in an order in which a second run finishes what the first left."""
+"""The steps of joining and leaving a worker, in one file: in an order in which a second run finishes what the first left."""
 
 from __future__ import annotations
 

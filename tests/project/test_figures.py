@@ -7,8 +7,8 @@ import pytest
 from tests.project.figures import figures
 
 MOST = {
-    "modules": 350,
-    "lines": 65_000,
+    "modules": 339,
+    "lines": 64_150,
     "settings": 97,
     "methods of a class, at most": 35,
     "parameters of a function, at most": 9,

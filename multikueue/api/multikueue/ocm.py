@@ -1,7 +1,7 @@
-"""OCM's Placement and PlacementDecision (cluster.open-cluster-management.io/v1beta1) and ManagedCluster (v1): the fields that
-we read.
+"""The fields that we read of OCM's Placement, PlacementDecision and ManagedCluster.
 
-OCM's placement controller alone writes the first two; docs/ocm.md says how and in which order (ocm.md 2.2, 2.4).
+They are of cluster.open-cluster-management.io, the first two in v1beta1, the last in v1. OCM's placement controller alone
+writes the first two; docs/ocm.md says how and in which order (ocm.md 2.2, 2.4).
 """
 
 from __future__ import annotations

@@ -233,7 +233,7 @@ class Inquiry:
             if name in self.told:
                 return self.told[name]
             if isinstance(error, NotFound):
-                return _prospect(name, State.UNREACHABLE, "it has no MultiKueueCluster")
+                return _prospect(name, State.UNREACHABLE, "there is no MultiKueueCluster of its name")
             if name not in self.known():
                 self.unseen.append(f"state of {name}: {error.message}")
             return None

@@ -14,8 +14,8 @@ from tests.answers.situations import LATER, SITUATIONS, Situation
 from tests.answers.test_doors import listed
 from tests.builders import NOW, local_queue, workload
 
-COARSE = {"WaitsForQuota", "WaitsOnWorkers", "PodsStarting", "NextInLine"}
-"""What a list says where `why` looks at quota, workers and pods."""
+COARSE = {"WaitsForQuota", "WaitsOnWorkers", "PodsStarting", "NextInLine", "NoManager"}
+"""What a list says where `why` looks at quota, at the head of a strict queue, workers and pods."""
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.how)

@@ -110,7 +110,7 @@ def test_the_one_that_has_it_is_away_once_its_multikueuecluster_is_gone(fleet: W
     fleet.manager.drop(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", "worker"))
     first = cli("why", "-n", "a", "big").lines[0]
     assert first.startswith(
-        "Unknown: worker, which has it, does not answer (it has no MultiKueueCluster); if that stays so"
+        "Unknown: its worker worker does not answer (there is no MultiKueueCluster of its name); if that stays so"
     )
 
 

@@ -60,7 +60,9 @@ def discover(
     sort_by: SortBy = "",
     no_headers: NoHeaders = False,
 ) -> None:
-    """List what could be a worker, what is one already, and why something cannot be one.
+    """List clusters that are workers, and that could be.
+
+    Of a cluster that cannot be one, it says why.
 
     WORKER is the MultiKueueCluster that a cluster is already. No cluster is asked but the manager.
 

@@ -40,7 +40,7 @@ def doctor(
     output: Output = Format.TABLE,
     manager: ManagerOptions,
 ) -> None:
-    """Say what keeps workers from taking jobs, by cause, and what repairs it.
+    """Say what keeps workers from taking jobs, and what helps.
 
     These are the checks of `multikueue clusters check`, which shows them by worker. What one repair is good for is one row,
     on however many workers it is.
