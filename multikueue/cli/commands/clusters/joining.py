@@ -260,13 +260,12 @@ def register(
                 if names and not (meant.names or yes or dry_run):
                     typer.confirm(f"Register {', '.join(names)}?", abort=True, err=True)
             done, failed = await each("registering", names, lambda name: register_one(manager, name))
-            for name, joined in done:
-                if dry_run:
-                    should_name_user = joining.credential is CredentialKind.CERTIFICATE
-                    _print_plan(registration(name), should_name_user=should_name_user, output=output)
-                else:
-                    note(f"{name} is registered. {_renewal(joined, wanted_validity) if joined else ''}".rstrip())
+            for name, _ in done if dry_run else ():
+                should_name_user = joining.credential is CredentialKind.CERTIFICATE
+                _print_plan(registration(name), should_name_user=should_name_user, output=output)
             _print_findings(done, output, is_alone=is_alone)
+            for name, joined in () if dry_run else done:
+                note(f"{name} is registered. {_renewal(joined, wanted_validity) if joined else ''}".rstrip())
             conclude("would be registered" if dry_run else "registered", len(done), [*failures, *failed])
             return done
 
@@ -363,10 +362,9 @@ def _renewal(joined: Joined, validity: timedelta) -> str:
         return f"Its {joined.credential.kind} has {NO_END}."
     granted = ends - now() + timedelta(minutes=1)  # the seconds since the grant must not turn 30 days into 29
     less = f" ({since(validity)} were asked for, the worker grants no more)" if granted < 0.9 * validity else ""
-    return (
-        f"Its {joined.credential.kind} is good until {ends:%Y-%m-%d %H:%M} UTC, for {since(granted)}{less};"
-        " `multikueue clusters rotate` renews it."
-    )
+    renews = "the manager renews it" if joined.credential.kind == "token" else "run the same command again to renew it"
+    until = f"is good until {ends:%Y-%m-%d %H:%M} UTC, for {since(granted)}{less}"
+    return f"Its {joined.credential.kind} {until}; {renews} before that."
 
 
 @bundled

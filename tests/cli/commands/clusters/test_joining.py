@@ -31,7 +31,7 @@ def test_register_joins_a_worker_and_tells_what_it_found(world: World, cli: Run)
     assert {line.split()[:2][1] for line in result.lines[1:]} == {"ok"}
     assert "MultiKueueCluster w1 on the manager created" in result.err
     assert re.search(r"UTC, for (30|29)d;", result.err), "the day begins when the test does"
-    assert "`multikueue clusters rotate` renews it" in result.err
+    assert "the manager renews it before that" in result.err
     assert stored(world)["clusters"][0]["cluster"]["server"].startswith("https://127.0.0.1:")
 
 
