@@ -256,13 +256,12 @@ def _refusal(lease: ObjectKey, holder: str) -> str:
 
 
 async def _leases(client: ClusterClient, settings: Settings) -> dict[ObjectKey, Lease]:
-    """Those of others who may act: of managers in all namespaces, or else in our own, and of Kueue."""
+    """Those of others who may act: of managers in our namespace, since the right to list all Leases of a cluster is more than
+    this is worth, and of Kueue."""
     found, election = dict[ObjectKey, Lease](), settings.leader_election
-    for namespace in ("", settings.cluster.namespace):
-        with suppress(MultiKueueError):
-            listed = await client.list(LEASES, namespace=namespace, label_selector=MANAGERS)
-            found = {each.key: each for each in listed.items}
-            break
+    with suppress(MultiKueueError):
+        listed = await client.list(LEASES, namespace=settings.cluster.namespace, label_selector=MANAGERS)
+        found = {each.key: each for each in listed.items}
     if election.enabled:
         found.pop(_own_lease(settings), None)
     if settings.roles == STANDALONE and not settings.cluster.ignore_kueue:

@@ -105,7 +105,6 @@ def _manager(cluster: Cluster, at: datetime, key: ObjectKey = OWN, holder: str =
     ("lease", "settings"),
     [
         pytest.param(OWN, Settings(), id="neither takes turns"),
-        pytest.param(ObjectKey("other", "multikueue-manager"), ELECTED, id="its Lease is in another namespace"),
         pytest.param(ObjectKey("kueue-system", "second"), ELECTED, id="its Lease has another name"),
         pytest.param(ObjectKey("kueue-system", "second"), Settings(roles=BESIDE_KUEUE), id="it has another role"),
     ],
