@@ -100,8 +100,8 @@ def _no_class(seen: Seen, _now: datetime) -> Obstacle | None:
     named, told = job.workload_class, seen.newest("PriorityNotFound")
     if named and ((seen.classes is not None and named not in seen.classes) or (told and f'"{named}"' in told.message)):
         near, others = _instead(named, seen.classes)
-        change = f"{PRIORITY_CLASS_LABEL}={near} --overwrite" if near else f"{PRIORITY_CLASS_LABEL}-"
-        label = (f"kubectl label -n {seen.namespace} {seen.name} {change}",)
+        # Not taken away, which the webhook refuses.
+        label = (f"kubectl label -n {seen.namespace} {seen.name} {PRIORITY_CLASS_LABEL}={near or 'CLASS'} --overwrite",)
         helps = created_again(seen, job.queue) if seen.is_foreseen else label
         return obstacle(Code.PriorityClassNotFound, f"there is no WorkloadPriorityClass {named}{others}", *helps)
     if told is None or not job.priority_class:

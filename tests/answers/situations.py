@@ -258,7 +258,7 @@ NEVER = (
         "Pending",
         Code.PriorityClassNotFound,
         "Pending: there is no WorkloadPriorityClass nonesuch; there are high, low.",
-        ("kubectl label -n team-a job/train kueue.x-k8s.io/priority-class-",),
+        ("kubectl label -n team-a job/train kueue.x-k8s.io/priority-class=CLASS --overwrite",),
     ),
     Situation(
         "pods with a PriorityClass that does not exist",

@@ -63,7 +63,7 @@ class Fleet:
         """As a person would at a shell, with a manifest in FILE."""
         file = self.folder / "train.yaml"
         file.write_text(yaml.safe_dump(objects.job("train", TEAM, queue=None, seconds=3600)))
-        words = shlex.split(command.replace("FILE", str(file)).replace("QUEUE", "mine"))
+        words = shlex.split(command.replace("FILE", str(file)).replace("QUEUE", "mine").replace("CLASS", "urgent"))
         if words[0] == "multikueue":
             yes = ["--yes"] if "cancel" in words else []
             done = await self.run(*words[1:], *yes)
@@ -115,6 +115,8 @@ async def no_label(fleet: Fleet) -> None:
 
 
 async def no_class(fleet: Fleet) -> None:
+    made = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "metadata": {"name": "urgent"}}
+    await fleet.clients[MANAGER].create({**made, "value": 1})
     await fleet.submit(priority="nonesuch")
 
 

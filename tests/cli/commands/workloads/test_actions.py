@@ -227,7 +227,7 @@ async def test_what_needs_a_workload_says_what_the_job_lacks_and_what_helps(
 
     ended = await field.run("workloads", words[0], "train", *words[1:])
 
-    label = "kubectl label -n default job/train kueue.x-k8s.io/priority-class-"
+    label = "kubectl label -n default job/train kueue.x-k8s.io/priority-class=CLASS --overwrite"
     assert ended.code == 1
     assert "job/train has no workload: Pending: there is no WorkloadPriorityClass gone" in ended.err
     assert f"What helps: `{label}`" in ended.err
