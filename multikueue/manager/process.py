@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from datetime import datetime, timedelta
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import partial
 
 import anyio
@@ -24,11 +24,10 @@ from multikueue.controllers.reconcile.context import OnDecision
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import verify
 from multikueue.controllers.reload import Reload, log_ignored
-from multikueue.controllers.serving.names import MANAGED_BY
-from multikueue.errors import AlreadyExists, ClusterUnreachable, ConfigurationError, Conflict, MultiKueueError
+from multikueue.errors import ClusterUnreachable, ConfigurationError, MultiKueueError
 from multikueue.kube.auth.credentials import Credentials, from_environment
 from multikueue.kube.client import Client, Listeners
-from multikueue.kube.cluster_client import ClusterClient, WatchingClient
+from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.transport.loop_share import Leftovers
 from multikueue.kube.transport.session import Transport, open_session
 from multikueue.manager.life import Manager, user_agent
@@ -53,7 +52,7 @@ from multikueue.settings import (
 from multikueue.telemetry import get_logger, logs
 from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
 
-__all__ = ["REAL", "ProcessEnvironment", "manage", "refuse_beside_another", "run", "settle_memory"]
+__all__ = ["REAL", "ProcessEnvironment", "manage", "refuse_beside_kueue", "run", "settle_memory"]
 
 log = get_logger()
 
@@ -63,14 +62,8 @@ CONNECTIONS = 16
 KUEUES_LEASE = ObjectKey("kueue-system", "c1f6bfd2.kueue.x-k8s.io")
 """The Lease of Kueue's own controllers, by its manifests and its chart."""
 
-ANNOUNCED_FOR = 2.5
-"""How many retry periods the Lease of a process without election lasts: so long a start waits after one was killed."""
-
 LONG_OVER = timedelta(minutes=10)
 """A Lease that was not renewed for so long has nobody behind it, however far the clocks are apart."""
-
-MANAGERS = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
-"""The selector of our Leases."""
 
 FIRST_ANSWER_TIMEOUT = timedelta(minutes=1)
 """The manager cluster may be starting too; without an answer for so long, the process ends."""
@@ -83,8 +76,8 @@ class ProcessEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """The environment of a process: clocks, transport, its identity among replicas (None: a new one).
 
     `boot` is the clock of its leadership, in seconds; `on_decision` is called with each decision about a workload. Where it
-    `is_metered`, workers have shares of the event loop's real time; where it `should_look_for_others`, it does not start
-    beside another manager (`refuse_beside_another`). A simulation has its own environment.
+    `is_metered`, workers have shares of the event loop's real time; where it `should_look_for_kueue`, it does not start
+    standalone beside one (`refuse_beside_kueue`). A simulation has its own environment.
     """
 
     clock: Clock = msgspec.field(default_factory=SystemClock)
@@ -93,7 +86,7 @@ class ProcessEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     identity: str | None = None
     on_decision: OnDecision | None = None
     is_metered: bool = True
-    should_look_for_others: bool = True
+    should_look_for_kueue: bool = True
 
 
 REAL = ProcessEnvironment()
@@ -148,23 +141,24 @@ async def manage(
         ) as client,
     ):
         await _reach(client, credentials, timeout)
-        async with _alone(client, settings, environment):
-            begun(leadership.mandate, metrics)
-            leftovers = Leftovers() if environment.is_metered else None
-            while not stop.is_set():
-                life = Manager(
-                    in_force,
-                    client,
-                    leadership,
-                    metrics,
-                    stop,
-                    clock=environment.clock,
-                    transport=environment.transport,
-                    recorder=recorder,
-                    on_decision=environment.on_decision,
-                    leftovers=leftovers,
-                )
-                await life.run()
+        if environment.should_look_for_kueue and settings.roles == STANDALONE and not settings.cluster.ignore_kueue:
+            await refuse_beside_kueue(client, environment.clock)
+        begun(leadership.mandate, metrics)
+        leftovers = Leftovers() if environment.is_metered else None
+        while not stop.is_set():
+            life = Manager(
+                in_force,
+                client,
+                leadership,
+                metrics,
+                stop,
+                clock=environment.clock,
+                transport=environment.transport,
+                recorder=recorder,
+                on_decision=environment.on_decision,
+                leftovers=leftovers,
+            )
+            await life.run()
 
 
 @asynccontextmanager
@@ -181,7 +175,7 @@ async def _leadership(
     ) as client:
         yield LeaderElector(
             client=client,
-            key=_own_lease(settings),
+            key=ObjectKey(settings.cluster.namespace, election.resource_name),
             candidate=me,
             mandate=Mandate(clock=environment.boot),
             clock=environment.clock,
@@ -189,112 +183,35 @@ async def _leadership(
         )
 
 
-@asynccontextmanager
-async def _alone(client: WatchingClient, settings: Settings, environment: ProcessEnvironment) -> AsyncIterator[None]:
-    """No other manager acts on the cluster. One that starts later notices this one by its Lease, with election or without."""
-    if not environment.should_look_for_others:
-        yield
-        return
-    await refuse_beside_another(client, environment.clock, settings)
-    if settings.leader_election.enabled:
-        yield
-        return
-    me = candidate(settings.leader_election, environment.identity)
-    me = msgspec.structs.replace(me, lease_duration=ANNOUNCED_FOR * me.retry_period)
-    elector = LeaderElector(client=client, key=_own_lease(settings), candidate=me, mandate=Mandate.standing())
-    while not await _is_noticed(elector):
-        await refuse_beside_another(client, environment.clock, settings)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_keep_noticed, elector)
-        try:
-            yield
-        finally:
-            tasks.cancel_scope.cancel()
-            await elector.resign()
+async def refuse_beside_kueue(client: ClusterClient, clock: Clock) -> None:
+    """Raise ConfigurationError if Kueue's own controllers act on the cluster: two would give away the same quota.
 
-
-async def refuse_beside_another(client: ClusterClient, clock: Clock, settings: Settings) -> None:
-    """Raise ConfigurationError if another manager acts on the cluster or, for a standalone one, Kueue's own controllers: two
-    would give away the same quota. Replicas of one manager take turns by one Lease, and are none of these.
-
-    Who acts renews a Lease every few seconds, and who was killed leaves it behind. So a Lease that is not long over is watched
-    until it is renewed, or should have been. What may not be read tells nothing.
+    Kueue that acts renews its Lease every two seconds, and Kueue that was removed leaves it behind. So a Lease that is not
+    long over is watched until it is renewed, or should have been. One that may not be read tells nothing.
     """
-    began = clock.monotonic()
-    first = {key: each for key, each in (await _leases(client, settings)).items() if _may_be_held(each, clock.now())}
-    while first := {key: each for key, each in first.items() if clock.monotonic() < began + _patience(each)}:
+    first = await _kueues_lease(client)
+    record = record_of(first)
+    renewed = record.renew_time
+    if first is None or not record.holder_identity or renewed is None or clock.now() - renewed > LONG_OVER:
+        return
+    until = clock.monotonic() + min(max(record.lease_duration_seconds, 1), LONG_OVER.total_seconds())
+    while clock.monotonic() < until:
         await clock.sleep(1)
-        now = await _leases(client, settings)
-        for key, lease in first.items():
-            holder = record_of(now.get(key)).holder_identity
-            if holder and now[key].metadata.resource_version != lease.metadata.resource_version:
-                raise ConfigurationError(_refusal(key, excerpt(holder)))
+        now = await _kueues_lease(client)
+        if now is not None and now.metadata.resource_version != first.metadata.resource_version:
+            raise ConfigurationError(
+                f"Kueue's own controllers act on this cluster: {excerpt(record.holder_identity)} renews Lease {KUEUES_LEASE}. "
+                "They and a standalone manager would give away the same quota. Is this the cluster that was meant? If it is, "
+                "stop them, or set roles to dispatch and switch off Kueue's feature gate MultiKueue (docs/roles.md). To start "
+                "all the same: cluster.ignore_kueue, or MULTIKUEUE_CLUSTER__IGNORE_KUEUE=true"
+            )
 
 
-def _may_be_held(lease: Lease, now: datetime) -> bool:
-    record = record_of(lease)
-    return bool(record.holder_identity) and record.renew_time is not None and now - record.renew_time <= LONG_OVER
-
-
-def _patience(lease: Lease) -> float:
-    return min(max(record_of(lease).lease_duration_seconds, 1), LONG_OVER.total_seconds())
-
-
-def _refusal(lease: ObjectKey, holder: str) -> str:
-    if lease == KUEUES_LEASE:
-        return (
-            f"Kueue's own controllers act on this cluster: {holder} renews Lease {lease}. "
-            "They and a standalone manager would give away the same quota. Is this the cluster that was meant? If it is, "
-            "stop them, or set roles to dispatch and switch off Kueue's feature gate MultiKueue (docs/roles.md). To start "
-            "all the same: cluster.ignore_kueue, or MULTIKUEUE_CLUSTER__IGNORE_KUEUE=true"
-        )
-    return (
-        f"another manager acts on this cluster: {holder} renews Lease {lease}. Two would give away the same quota. Is this the "
-        "cluster that was meant? If it is, stop the other one; or run both as replicas that take turns: with "
-        "leader_election.enabled, and the same leader_election.resource_name and cluster.namespace"
-    )
-
-
-async def _leases(client: ClusterClient, settings: Settings) -> dict[ObjectKey, Lease]:
-    """Those of others who may act: of managers in our namespace, since the right to list all Leases of a cluster is more than
-    this is worth, and of Kueue."""
-    found, election = dict[ObjectKey, Lease](), settings.leader_election
-    with suppress(MultiKueueError):
-        listed = await client.list(LEASES, namespace=settings.cluster.namespace, label_selector=MANAGERS)
-        found = {each.key: each for each in listed.items}
-    if election.enabled:
-        found.pop(_own_lease(settings), None)
-    if settings.roles == STANDALONE and not settings.cluster.ignore_kueue:
-        with suppress(MultiKueueError):
-            found[KUEUES_LEASE] = await client.get(LEASES, KUEUES_LEASE)
-    return found
-
-
-def _own_lease(settings: Settings) -> ObjectKey:
-    return ObjectKey(settings.cluster.namespace, settings.leader_election.resource_name)
-
-
-async def _is_noticed(elector: LeaderElector) -> bool:
-    """Announces a process without election. False if another one was faster, which has to be looked at."""
+async def _kueues_lease(client: ClusterClient) -> Lease | None:
     try:
-        await elector.announce()
-    except (Conflict, AlreadyExists):
-        return False
-    except MultiKueueError as error:
-        log.warning(
-            "manager.not_announced",
-            lease=str(elector.key),
-            error=str(error),
-            why="another manager that starts on this cluster will not notice this one, and both will act",
-        )
-    return True
-
-
-async def _keep_noticed(elector: LeaderElector) -> None:
-    while True:
-        await elector.clock.sleep(elector.candidate.retry_period)
-        with suppress(MultiKueueError):
-            await elector.announce()
+        return await client.get(LEASES, KUEUES_LEASE)
+    except MultiKueueError:
+        return None
 
 
 def _end_if_thawed_too_late(mandate: Mandate) -> None:

@@ -637,11 +637,10 @@ class LeaderElection(_Group):
     """Which of several replicas acts. The others are hot: they know everything, and do nothing until it is their turn."""
 
     enabled: bool = False
-    """Whether to act only while holding the lease. Without it this process acts always, and does not start beside another."""
+    """Whether to act only while holding the lease. Without it this process acts always, so there must be no other."""
 
     resource_name: Annotated[str, AfterValidator(object_name)] = "multikueue-manager"
-    """Name of the Lease, in `cluster.namespace`. Replicas of one manager share it. A manager with another one does not start
-    while the first acts."""
+    """Name of the Lease, in `cluster.namespace`. Replicas of one manager share it; two managers must not."""
 
     lease_duration: Wait = timedelta(seconds=15)
     """How long the lease must stay unrenewed before another replica takes it: the longest gap after a sudden death.

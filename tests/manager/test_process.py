@@ -1,4 +1,4 @@
-"""The start of a process: it waits for the manager cluster, says for what, and does not start beside a manager that acts."""
+"""The start of a process: it waits for the manager cluster, and says for what. It does not start beside an acting Kueue."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from datetime import datetime, timedelta
 import pytest
 from structlog.testing import capture_logs
 
-from multikueue.api.kinds import LEASES, NAMESPACES
-from multikueue.api.kubernetes.builtins import record_of, render_micro_time
-from multikueue.api.meta import ObjectKey
-from multikueue.controllers.serving.names import MANAGED_BY
+from multikueue.api.kinds import LEASES
+from multikueue.api.kubernetes.builtins import render_micro_time
 from multikueue.errors import ClusterUnreachable, ConfigurationError
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.client import Client
 from multikueue.manager import process
-from multikueue.settings import BESIDE_KUEUE, LeaderElection, Settings
 from multikueue.testing import NOW
 from tests.cluster import Cluster
 
@@ -55,11 +52,10 @@ class _Time:
         self._kueue(self.time)
 
 
-def _renews(
-    cluster: Cluster, at: datetime, holder: str = "kueue-0", key: ObjectKey = process.KUEUES_LEASE, **labels: str
-) -> None:
+def _renews(cluster: Cluster, at: datetime, holder: str = "kueue-0") -> None:
     spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": render_micro_time(at)}
-    cluster.put(LEASES, {"metadata": {"namespace": key.namespace, "name": key.name, "labels": labels}, "spec": spec})
+    key = process.KUEUES_LEASE
+    cluster.put(LEASES, {"metadata": {"namespace": key.namespace, "name": key.name}, "spec": spec})
 
 
 async def test_beside_a_kueue_that_acts_it_says_who_acts_and_what_to_do() -> None:
@@ -67,7 +63,7 @@ async def test_beside_a_kueue_that_acts_it_says_who_acts_and_what_to_do() -> Non
     _renews(cluster, NOW)
     time = _Time(lambda now: _renews(cluster, now))
     with pytest.raises(ConfigurationError, match=r"kueue-0 renews Lease .* MULTIKUEUE_CLUSTER__IGNORE_KUEUE=true"):
-        await process.refuse_beside_another(cluster, time, Settings())
+        await process.refuse_beside_kueue(cluster, time)
     assert time.now() - NOW < timedelta(seconds=5)
 
 
@@ -83,69 +79,11 @@ async def test_a_lease_that_kueue_left_keeps_nobody_from_starting(renewed: timed
     cluster = Cluster("manager", lambda: NOW)
     _renews(cluster, NOW - renewed, holder)
     time = _Time(lambda _now: None)
-    await process.refuse_beside_another(cluster, time, Settings())
+    await process.refuse_beside_kueue(cluster, time)
     assert time.now() - NOW == timedelta(seconds=waits)
 
 
 async def test_without_a_lease_of_kueue_it_starts_at_once() -> None:
     time = _Time(lambda _now: None)
-    await process.refuse_beside_another(Cluster("manager", lambda: NOW), time, Settings())
+    await process.refuse_beside_kueue(Cluster("manager", lambda: NOW), time)
     assert time.now() == NOW
-
-
-OWN = ObjectKey("kueue-system", "multikueue-manager")
-ELECTED = Settings(leader_election=LeaderElection(enabled=True))
-
-
-def _manager(cluster: Cluster, at: datetime, key: ObjectKey = OWN, holder: str = "other") -> None:
-    _renews(cluster, at, holder, key, **MANAGED_BY)
-
-
-@pytest.mark.parametrize(
-    ("lease", "settings"),
-    [
-        pytest.param(OWN, Settings(), id="neither takes turns"),
-        pytest.param(ObjectKey("kueue-system", "second"), ELECTED, id="its Lease has another name"),
-        pytest.param(ObjectKey("kueue-system", "second"), Settings(roles=BESIDE_KUEUE), id="it has another role"),
-    ],
-)
-async def test_beside_another_manager_it_says_who_acts_and_what_to_do(lease: ObjectKey, settings: Settings) -> None:
-    cluster = Cluster("manager", lambda: NOW)
-    _manager(cluster, NOW, lease)
-    time = _Time(lambda now: _manager(cluster, now, lease))
-    with pytest.raises(
-        ConfigurationError, match=f"other renews Lease {lease}.* the same leader_election.resource_name"
-    ):
-        await process.refuse_beside_another(cluster, time, settings)
-
-
-async def test_a_replica_takes_turns_with_who_has_its_lease() -> None:
-    cluster = Cluster("manager", lambda: NOW)
-    _manager(cluster, NOW)
-    time = _Time(lambda now: _manager(cluster, now))
-    await process.refuse_beside_another(cluster, time, ELECTED)
-    assert time.now() == NOW
-
-
-async def test_a_manager_that_stops_meanwhile_keeps_nobody_from_starting() -> None:
-    cluster = Cluster("manager", lambda: NOW)
-    _manager(cluster, NOW)
-    time = _Time(lambda now: _manager(cluster, now, holder=""))
-    await process.refuse_beside_another(cluster, time, Settings())
-
-
-async def test_without_election_a_process_is_noticed_by_its_lease_until_it_ends() -> None:
-    cluster = Cluster("manager", lambda: NOW)
-    cluster.put(NAMESPACES, {"metadata": {"name": OWN.namespace}})
-    async with process._alone(cluster, Settings(), process.ProcessEnvironment(identity="me")):
-        lease = await cluster.get(LEASES, OWN)
-        assert (record_of(lease).holder_identity, lease.metadata.labels) == ("me", MANAGED_BY)
-    assert record_of(await cluster.get(LEASES, OWN)).holder_identity == ""
-
-
-async def test_a_process_that_cannot_be_noticed_says_what_may_happen() -> None:
-    cluster = Cluster("manager", lambda: NOW)  # there is no namespace for the Lease
-    with capture_logs() as logs:
-        async with process._alone(cluster, Settings(), process.ProcessEnvironment(identity="me")):
-            pass
-    assert [told["event"] for told in logs if told["log_level"] == "warning"] == ["manager.not_announced"]

@@ -80,7 +80,7 @@ def manager(bed: Testbed, manager_settings: dict[str, str]) -> Iterator[Manager]
     process = Manager(bed, **manager_settings)  # type: ignore[arg-type]  # no setting is called `command`
     process.start()
     yield process
-    process.stop()
+    process.kill()
 
 
 @pytest.fixture

@@ -53,10 +53,8 @@ QUICK: Mapping[str, str] = {
     "MULTIKUEUE_QUOTA__REQUEUE_FIRST": "1s",
     "MULTIKUEUE_DISPATCH__GC_INTERVAL": "5s",
     "MULTIKUEUE_RETENTION__COPIES": "0s",
-    "MULTIKUEUE_LEADER_ELECTION__RETRY_PERIOD": "0.4s",
 }
-"""Settings of the tests: nobody waits a minute to see a retry, nor an hour until the copy of a finished job is gone, nor
-5 seconds to see that the manager before is dead."""
+"""Settings of the tests: nobody waits a minute to see a retry, nor an hour until the copy of a finished job is gone."""
 
 PATIENCE = 40.0
 """Seconds after which what did not happen never will: none of these is a measure, and a busy machine takes its time."""
@@ -136,13 +134,13 @@ class Manager:
     async def reborn(self, **settings: str) -> AsyncIterator[Manager]:
         """Run with other settings for as long as the block lasts, however often it is started in there."""
         before = self.settings
-        self.stop()
+        self.kill()
         self.settings = before | variables(settings)
         self.start()
         try:
             yield self
         finally:
-            self.stop()
+            self.kill()
             self.settings = before
             self.start()
 

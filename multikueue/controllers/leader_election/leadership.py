@@ -36,7 +36,6 @@ from multikueue.controllers.leader_election.election import (
     released,
     step,
 )
-from multikueue.controllers.serving.names import MANAGED_BY
 from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.runtime import Clock, Mandate, SystemClock
@@ -148,15 +147,6 @@ class LeaderElector:
         with anyio.move_on_after(RESIGNING_TIMEOUT.total_seconds(), shield=True):
             await self._release()
 
-    async def announce(self) -> None:
-        """Takes or renews the lease of a process without election, which acts whoever had it: others that start beside it
-        notice it by that. Raises Conflict and AlreadyExists if another process was faster, and errors of `Client.request`."""
-        await self._look()
-        lease = self._seen.lease if self._seen else None
-        spec = claimed(lease, self.candidate, self.clock.now())
-        lease = await (self._create(spec) if lease is None else self._write(lease, spec))
-        self._seen = observe(self._seen, lease, self.boot())
-
     async def _try_to_gain(self) -> float:
         """Takes the lease if it is free. Returns the seconds until the next attempt; 0 if it was taken."""
         try:
@@ -216,14 +206,13 @@ class LeaderElector:
         body = {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
-            "metadata": {"name": self.key.name, "namespace": self.key.namespace, "labels": MANAGED_BY},
+            "metadata": {"name": self.key.name, "namespace": self.key.namespace},
             "spec": spec,
         }
         return await self.client.create(LEASES, self.key.namespace, body)
 
     async def _write(self, over: Lease, spec: dict[str, Any]) -> Lease:
-        version = {"uid": over.metadata.uid, "resourceVersion": over.metadata.resource_version}
-        metadata = {**version, "labels": MANAGED_BY}
+        metadata = {"uid": over.metadata.uid, "resourceVersion": over.metadata.resource_version}
         return await self.client.merge_patch(LEASES, self.key, {"metadata": metadata, "spec": spec})
 
     async def _release(self) -> None:
