@@ -60,7 +60,6 @@ class ClientConfig(Value):
 
 
 class ManagedClusterSpec(Value):
-    hub_accepts_client: bool = False
     managed_cluster_client_configs: tuple[ClientConfig, ...] = ()
 
 

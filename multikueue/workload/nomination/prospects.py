@@ -68,8 +68,10 @@ def prospects(case: Case) -> tuple[Prospect, ...]:
 
 def _prospects(case: Case) -> Iterator[Prospect]:
     winner = case.local.status.cluster_name if case.local.has(ADMITTED) else None
-    left = [Worker(name=winner, usable=False, why="its queue no longer leads there")] if winner else []
-    for worker in (*case.fleet.workers, *(each for each in left if each.name not in case.fleet.order)):
+    workers = case.fleet.workers
+    if winner and winner not in case.fleet.order:
+        workers = (*workers, Worker(name=winner, usable=False, why="its queue no longer leads there"))
+    for worker in workers:
         remote = case.remote(worker.name)
         state, message = _state(case, worker, remote)
         since = remote.link.since if remote is not None and state is State.UNREACHABLE else None

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["doctor", "look_at"]
 
-SHOWN = 5
-"""Maximum number of workers in one row of a table."""
-
 COLUMNS = (Column("RESULT"), Column("CHECK"), Column("WORKERS"), Column("DETAIL"), Column("REPAIR"))
 
 
@@ -53,6 +50,7 @@ def doctor(
       multikueue doctor --all -l zone=eu
       multikueue doctor -o json
     """
+    from multikueue.answers.obstacle import names as at_most_five
     from multikueue.cli.commands.clusters import inspection
 
     meant = MeantClusters(names=names, selector=selector)
@@ -64,10 +62,8 @@ def doctor(
         print_document({"summary": inspection.summary(reports), "problems": items}, output)
     else:
         print(inspection.summary(reports))
-        rows = [
-            (each.finding.level, each.finding.cause[1], _some(each.clusters), each.finding.detail, each.finding.repair)
-            for each in shown
-        ]
+        told = ((each.finding, at_most_five(each.clusters)) for each in shown)
+        rows = [(one.level, one.cause[1], workers, one.detail, one.repair) for one, workers in told]
         if rows:
             print()
             print_table(COLUMNS, rows, output)
@@ -101,8 +97,3 @@ async def look_at(
             client, found, connect=connect_with, moment=now(), kinds=kinds, devices=devices, flavors=flavors
         )
         return [*await inspection.check_manager(client), *reports], failures
-
-
-def _some(clusters: tuple[str, ...]) -> str:
-    more = f" and {len(clusters) - SHOWN} more" if len(clusters) > SHOWN else ""
-    return f"{', '.join(clusters[:SHOWN])}{more}"

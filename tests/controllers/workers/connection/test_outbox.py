@@ -372,7 +372,7 @@ async def test_only_after_a_copy_is_made_for_a_plan_that_is_replaced_the_new_one
     assert await world.outboxes["w1"].reconcile(key) == (AGAIN if is_made and is_replaced else DONE)
 
 
-# Whom a long name would mislead.
+# Workloads with names that are too long for an older Kueue.
 
 LONG = ObjectKey(NAMESPACE, "w" * (LONGEST_NAME + 1))
 
