@@ -37,7 +37,11 @@ Versus = Annotated[
 ]
 Record = Annotated[
     Path | None,
-    typer.Option(dir_okay=False, writable=True, help="Record the terminal to this file, for `asciinema play`."),
+    typer.Option(
+        dir_okay=False,
+        writable=True,
+        help="Record to this file: an animated picture if it ends in .svg, else for `asciinema play`.",
+    ),
 ]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the clusters running at the end, for kubectl, until Ctrl-C.")]
 
@@ -66,11 +70,12 @@ def demo(
     Examples:
       multikueue demo --act preemption
       multikueue demo --versus --seed 4
-      multikueue demo --record demo.cast
+      multikueue demo --record demo.svg
     """
     from multikueue.settings import Log
     from multikueue.telemetry import logs
     from multikueue_simulator.demo.screen.cast import console
+    from multikueue_simulator.demo.screen.film import filmed
     from multikueue_simulator.demo.stage.options import Options
     from multikueue_simulator.demo.stage.show import play
 
@@ -87,7 +92,11 @@ def demo(
         act=act.value if act else "",
         versus=versus,
     )
-    with console(record) as screen:
-        over = run_async(lambda: play(options, screen))
+    if record is not None and record.suffix == ".svg":
+        with console(None) as screen, filmed(record) as take:
+            over = run_async(lambda: play(options, screen, take))
+    else:
+        with console(record) as screen:
+            over = run_async(lambda: play(options, screen))
     if not over:
         raise CommandFailed("not all jobs came to their end")

@@ -39,9 +39,12 @@ START_PATIENCE = 60.0
 
 NAME = "manager-0"
 
+Take = Callable[[RenderableType], None]
 
-async def play(options: Options, console: Console) -> bool:
-    """Play the demo on a console. Returns whether every job finished. With `keep` it runs until it is cancelled.
+
+async def play(options: Options, console: Console, take: Take | None = None) -> bool:
+    """Play the demo on a console. Returns whether every job finished. With `keep` it runs until it is cancelled. `take` gets
+    each picture, on a terminal or not.
 
     Raises ConfigurationError for an unknown strategy.
     """
@@ -60,7 +63,7 @@ async def play(options: Options, console: Console) -> bool:
         await manager.begin(tasks).wait()
         await _all_ready(world, manager)
         stage.began = anyio.current_time()
-        over = await _perform(stage, console, served)
+        over = await _perform(stage, console, served, take)
         if options.keep:
             console.print("\nThe clusters and the manager go on until Ctrl-C; the keys are off.", highlight=False)
             await anyio.sleep_forever()
@@ -69,13 +72,13 @@ async def play(options: Options, console: Console) -> bool:
     return over
 
 
-async def _perform(stage: Stage, console: Console, served: Served) -> bool:
+async def _perform(stage: Stage, console: Console, served: Served, take: Take | None) -> bool:
     """Run the play. Returns whether all jobs finished in time."""
     peer = Peer.of(stage.play) if stage.options.versus else None
     has_keys = console.is_terminal and keys.is_keyboard(sys.stdin)
     hands = Hands(stage, served.kubeconfig) if has_keys and peer is None else None
     console.print(f"{stage.play.title}\n", highlight=False)
-    with _screen(stage, console, peer, hands) as draw:
+    with _screen(stage, console, peer, hands, take) as draw:
         async with anyio.create_task_group() as script:
             script.start_soon(stage.submit_all)
             script.start_soon(stage.act_all)
@@ -120,13 +123,29 @@ async def _listen(hands: Hands) -> None:
 
 
 @contextmanager
-def _screen(stage: Stage, console: Console, peer: Peer | None, hands: Hands | None) -> Iterator[Callable[[], None]]:
-    """The function that shows the present state: a live picture on a terminal, lines elsewhere."""
-    if not console.is_terminal:
-        yield _lines(stage, console, peer)
+def _screen(
+    stage: Stage, console: Console, peer: Peer | None, hands: Hands | None, take: Take | None
+) -> Iterator[Callable[[], None]]:
+    """The function that shows the present state: a live picture on a terminal, lines elsewhere, and to `take` a picture."""
+
+    def shown() -> RenderableType:
+        view = _view(stage, peer, hands)
+        if take is not None:
+            take(view)
+        return view
+
+    if console.is_terminal:
+        with Live(console=console, auto_refresh=False, transient=False) as live:
+            yield lambda: live.update(shown(), refresh=True)
         return
-    with Live(console=console, auto_refresh=False, transient=False) as live:
-        yield lambda: live.update(_view(stage, peer, hands), refresh=True)
+    lines = _lines(stage, console, peer)
+
+    def draw() -> None:
+        lines()
+        if take is not None:
+            shown()
+
+    yield draw
 
 
 def _view(stage: Stage, peer: Peer | None, hands: Hands | None) -> RenderableType:
