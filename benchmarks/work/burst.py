@@ -1,4 +1,4 @@
-"""(a) Jobs at once, over three workers: the README's table, and the ratios that it is about."""
+"""(a) Jobs at once, over three workers: the first table of docs/figures.md, and the ratios that it is about."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Stage:
 
 @pytest.fixture
 async def stage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Stage]:
-    """A manager as README's quickstart runs it, outside of the clusters, and a user with the role of a batch user."""
+    """A manager as docs/quickstart.md runs it, outside of the clusters, and a user with the role of a batch user."""
     plan = Plan(workers=2, rbac=True, kueue=True, jobs=True, job_lasts=timedelta(hours=1), users={**USERS, USER: ()})
     stop = anyio.Event()
     async with AsyncExitStack() as stack:

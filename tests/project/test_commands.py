@@ -1,4 +1,4 @@
-"""Each `multikueue ...` that a document or a script shows is a command with those options, and the README shows each."""
+"""Each `multikueue ...` that a document or a script shows is a command with those options; the page of commands has each."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_each_option_that_is_named_alone_exists(path: Path) -> None:
     assert named <= set().union(HELP, *COMMANDS.values(), *BENCHMARKS.values())
 
 
-def test_the_table_of_the_readme_has_each_command_and_no_other() -> None:
-    table = rows(section(read("README.md"), "Commands"))
+def test_the_table_of_commands_has_each_command_and_no_other() -> None:
+    table = rows(section(read("docs/commands.md"), "Commands"))
 
     named = {name.removeprefix("multikueue ") for name, _ in table if name.startswith("multikueue ")}
     assert named == set(COMMANDS)

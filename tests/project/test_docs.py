@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from multikueue.api import kinds
 from multikueue.settings import ENV_PREFIX, LEVEL, Settings, load
-from tests.project.files import DOCS, ROOT, blocks, code, read
+from tests.project.files import DOCS, ROOT, blocks, code, read, section
 
 LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([\w-]+))?\)")
 VARIABLE = re.compile(rf"\b{ENV_PREFIX}[A-Z][A-Z_]*\b")
@@ -79,7 +79,8 @@ def test_each_setting_that_is_named_exists(path: Path) -> None:
 
 
 def test_what_others_can_do_and_our_commands_cannot_has_its_reason() -> None:
-    table = [line.split(" | ") for line in read("docs/commands.md").splitlines() if line.startswith("| ")]
+    text = section(read("docs/commands.md"), "Beside those of others")
+    table = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
     (title, ours, *_, why), *rows = table
     assert (title, ours, why) == ("| What users do", "multikueue", "Why not more |")
     short = [row for row in rows if row[1].startswith(("no", "~"))]

@@ -122,8 +122,8 @@ def test_the_job_carries_nothing_but_the_name_of_the_queue() -> None:
     assert {"suspend", "managedBy"}.isdisjoint(job["spec"])
 
 
-def test_the_readme_shows_these_very_objects() -> None:
-    shown = [document for block in blocks(read("README.md"), "yaml") for document in objects(block)]
+def test_the_quickstart_shows_these_very_objects() -> None:
+    shown = [document for block in blocks(read("docs/quickstart.md"), "yaml") for document in objects(block)]
     ours = [
         document for name in ["manager.yaml", "job.yaml"] for document in objects(read(KIND_CONFIGS / "queues" / name))
     ]

@@ -67,8 +67,8 @@ def test_each_secret_is_a_placeholder(config: dict[str, Any]) -> None:
     assert all(cluster["certificate-authority-data"] == PLACEHOLDER for cluster in clusters)
 
 
-def test_the_readme_says_where_it_is_used() -> None:
-    assert "cp kubeconfigs.example kubeconfigs/mine" in read("README.md")
+def test_the_quickstart_says_where_it_is_used() -> None:
+    assert "cp kubeconfigs.example kubeconfigs/mine" in read("docs/quickstart.md")
 
 
 def test_git_ignores_the_filled_in_file() -> None:

@@ -25,7 +25,7 @@ def film_of(*pictures: tuple[float, Text]) -> ElementTree.Element:
     film = Film(clock)
     for clock.seconds, picture in pictures:
         film.take(picture)
-    return ElementTree.fromstring(film.svg())  # noqa: S314  # our own
+    return ElementTree.fromstring(film.svg())  # our own
 
 
 def test_each_picture_is_shown_from_its_time_on() -> None:

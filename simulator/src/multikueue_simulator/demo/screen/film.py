@@ -79,7 +79,8 @@ class Film:
             for number, (at, _) in enumerate(self._taken)
         )
         parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve" viewBox="0 0 {wide:g} {high}" role="img" aria-label="multikueue demo">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve" viewBox="0 0 {wide:g} {high}"',
+            ' role="img" aria-label="multikueue demo">',
             f"<style>text{{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:{_FRONT};white-space:pre}}",
             *(f".{name}{{fill:{color}}}" for name, color in _COLORS.items()),
             ".bold{font-weight:700}.dim{opacity:.6}",
