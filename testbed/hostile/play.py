@@ -60,13 +60,13 @@ async def _stage(*, sandbox: bool) -> AsyncIterator[Stage]:
 async def _play(
     stage: Stage, turns: Sequence[Callable[[], Awaitable[Row]]], say: Callable[[str], None], *, memory: float = 0.0
 ) -> tuple[list[Row], Totals]:
-    """`memory` is the control for the peak of memory; 0: what is used before the first turn."""
+    """The control for the peak of memory is what is used before the first turn: now, or `memory` before that."""
     for _ in range(WARM_UP):
         await stage.innocent()
     await stage.at_once((stage.innocent() for _ in range(BURST)), lanes=BURST)
     await stage.vitals.take()
     vitals = stage.vitals
-    vitals.peak_mebibytes = memory = memory or vitals.mebibytes
+    vitals.peak_mebibytes = memory = max(memory, vitals.mebibytes)
     turn = vitals.longest_turn
     rows = []
     for turn_ in turns:
