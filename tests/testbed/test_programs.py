@@ -127,7 +127,7 @@ def test_the_kueue_of_a_benchmark_is_built_when_it_is_first_asked_for(go: Path) 
     file.write_text(f"{QUICK_CLIENTS.after} {{ {QUICK_CLIENTS.old} }}")
     built = [programs.kueue_with_quick_clients(lambda line: None) for _ in range(2)]
     [asked] = [line for line in go.read_text().splitlines() if line.startswith("install ")]
-    assert f"-gcflags={QUICK_CLIENTS.package}=-l" in asked
+    assert f"-gcflags={QUICK_CLIENTS.package}=-dwarf=false -l" in asked
     assert built == [Release(DEFAULT_KUEUE).installation() / "kueue-with-quick-clients"] * 2
     assert built[0].is_file()
 
