@@ -153,12 +153,16 @@ class Routes(msgspec.Struct, frozen=True, kw_only=True):
         local = next((each for each in self.local_queues if each.key == queue), None)
         return self.cluster_queue(local.spec.cluster_queue) if local is not None else None
 
-    def clusters_of(self, queue: ClusterQueue) -> tuple[str, ...] | None:
-        """The clusters that the jobs of a ClusterQueue may go to; None if it has no MultiKueue check."""
+    def check_of(self, queue: ClusterQueue) -> AdmissionCheck | None:
+        """The MultiKueue check of a ClusterQueue."""
         checks = {check.metadata.name: check for check in self.checks}
         rules = queue.spec.admission_checks_strategy.admission_checks
         found = (checks[rule.name] for rule in rules if rule.name in checks)
-        check = next((each for each in found if each.spec.controller_name == CONTROLLER_NAME), None)
+        return next((each for each in found if each.spec.controller_name == CONTROLLER_NAME), None)
+
+    def clusters_of(self, queue: ClusterQueue) -> tuple[str, ...] | None:
+        """The clusters that the jobs of a ClusterQueue may go to; None if it has no MultiKueue check."""
+        check = self.check_of(queue)
         if check is None:
             return None
         named = (clusters_of(each) for each in self.configs if _is_configured_by(check, (each.metadata.name,)))

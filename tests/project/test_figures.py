@@ -7,7 +7,7 @@ import pytest
 from tests.project.figures import figures
 
 MOST = {
-    "modules": 339,
+    "modules": 341,
     "lines": 64_150,
     "settings": 97,
     "methods of a class, at most": 35,

@@ -18,7 +18,7 @@ from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.manifests import Manifest, read_manifests
-from multikueue.cli.terminal.output import note, note_unseen, print_document, say
+from multikueue.cli.terminal.output import heading, note, note_unseen, print_document, print_table, say
 from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload.lookup import InNamespace, refuse_unknown
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from multikueue.api.meta import ObjectKey
     from multikueue.cli.workload.seen import Inspection
     from multikueue.kube.client import Client
+    from multikueue.workload.nomination.choice import ExplainedChoice
 
 __all__ = ["submit"]
 
@@ -265,7 +266,19 @@ def _print_beside(found: Inspection, told: _Told, output: Form) -> None:
         return
     if found.seen.workers:
         print_workers(found.seen.workers, output)
+    if found.choice is not None:
+        _print_choice(found.choice, output)
     print_elsewhere(found.elsewhere, found.uncompared)
+
+
+def _print_choice(choice: ExplainedChoice, output: Form) -> None:
+    from multikueue.cli.workload.choices import CHOICES, choice_row
+
+    if choice.problem:
+        note(f"Strategy {choice.strategy} cannot be asked before there is a job: {choice.problem}")
+        return
+    heading(f"Strategy {choice.strategy}")
+    print_table(CHOICES, [choice_row(each) for each in choice.workers], output)
 
 
 async def _lines(client: Client, key: ObjectKey) -> AsyncIterator[str]:

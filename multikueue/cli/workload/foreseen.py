@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from multikueue.cli.access.connection import now
@@ -32,6 +33,7 @@ async def look_ahead(
 
     from multikueue.api.kueue.workload import Workload
     from multikueue.api.meta import decoder, encode, render_time
+    from multikueue.cli.workload.choices import foreseen_choice
     from multikueue.cli.workload.seen import Inspection, look_at, seen_job
     from multikueue.jobs.integrations.frameworks import known_kind
 
@@ -47,6 +49,8 @@ async def look_ahead(
     body["metadata"] |= {"uid": "dry-run", "creationTimestamp": render_time(now())}
     workload = decoder(Workload)(encode(body))
     found = await look_at(client, reach, workload, [], settings, foreseen=seen_job(job))
+    with suppress(Forbidden):  # its workers were not seen then either, and the answer says so
+        found.choice = await foreseen_choice(client, workload, job, settings)
     found.seen = replace(found.seen, not_seen=(*not_seen, *found.seen.not_seen))
     return found
 

@@ -23,14 +23,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 import anyio
-import msgspec
 from msgspec.structs import replace
 
 from multikueue import registry
 from multikueue import strategy as contract
 from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.workload import FINISHED, GROUP_LABEL, Workload
-from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue.strategies import STRATEGY_ANNOTATION, strategy_of
 from multikueue.api.values.foreign import excerpt
 from multikueue.errors import ConfigurationError, StrategyError
 from multikueue.runtime import Backoff, DeadlineExceeded, DeadlinePool, PoolSaturated
@@ -63,12 +63,6 @@ from multikueue.workload.strategy_call import (
 T = TypeVar("T")
 
 log = get_logger()
-
-STRATEGY_ANNOTATION = "multikueue.dev/strategy"
-"""The name of a strategy: on an AdmissionCheck, a Workload, or its job."""
-
-OPTIONS_ANNOTATION = "multikueue.dev/strategy-options"
-"""On an AdmissionCheck: the options of the strategy it names, as a JSON object."""
 
 LOADING = timedelta(minutes=1)
 """How long the import of a strategy may take. Some import large libraries."""
@@ -235,19 +229,11 @@ class Strategies:
         return self._load(name, allowed[name])
 
     def _of_check(self, check: AdmissionCheck) -> LoadedStrategy | None:
-        annotations = check.metadata.annotations
-        name, options = annotations.get(STRATEGY_ANNOTATION), annotations.get(OPTIONS_ANNOTATION)
-        if name is None and options is None:
+        named = strategy_of(check)
+        if named is None:
             return None
-        if name is None:
-            raise _wrong(
-                check, OPTIONS_ANNOTATION, f"annotation {STRATEGY_ANNOTATION} beside it, to say whose they are"
-            )
-        decoded = _options(options) if options is not None else {}
-        if decoded is None:
-            raise _wrong(check, OPTIONS_ANNOTATION, f"a JSON object, got {excerpt(options or '')[:100]!r}")
         try:
-            return self._load(name[:100], decoded)
+            return self._load(*named)
         except ConfigurationError as error:
             raise ConfigurationError(f"AdmissionCheck {check.metadata.name}: {error}") from None
 
@@ -449,18 +435,6 @@ def _loaded(name: str, options: Mapping[str, Any]) -> LoadedStrategy | str:
     except ConfigurationError as error:
         return str(error)
     return LoadedStrategy(name, strategy, is_ours=registry.is_ours(name, options), reads=registry.reads(strategy))
-
-
-def _options(text: str) -> dict[str, Any] | None:
-    try:
-        decoded = msgspec.json.decode(text)
-    except (ValueError, RecursionError):
-        return None
-    return decoded if isinstance(decoded, dict) else None
-
-
-def _wrong(item: Object, annotation: str, expected: str) -> ConfigurationError:
-    return ConfigurationError(f"AdmissionCheck {item.metadata.name}: annotation {annotation}: expected {expected}")
 
 
 def _words(error: Exception, by: LoadedStrategy, timeout: timedelta) -> str:

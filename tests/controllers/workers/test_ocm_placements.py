@@ -16,7 +16,7 @@ from multikueue.api import kinds
 from multikueue.api.kind import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.ocm import PLACEMENT_LABEL
-from multikueue.controllers.reconcile.strategies import STRATEGY_ANNOTATION
+from multikueue.api.multikueue.strategies import STRATEGY_ANNOTATION
 from multikueue.controllers.workers.ocm_placements import PlacementWatch
 from multikueue.errors import ApiError, Forbidden, NotFound
 from multikueue.kube.cluster_client import WatchingClient

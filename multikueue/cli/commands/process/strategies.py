@@ -25,7 +25,6 @@ app = group("strategies", "See the installed strategies, and check your own.")
 
 LISTED = (Column("NAME"), Column("KIND"), Column("PACKAGE"), Column("SUMMARY"), Column("OPTIONS", is_wide=True))
 KEPT = {True: "ok", False: "failed", None: "not asked"}
-CHOICES = (Column("WORKER"), Column("COPY"), Column("TOTAL"), Column("WHY"))
 CHECKED = (Column("PROMISE"), Column("KEPT"), Column("EXAMPLE", is_wide=True))
 
 
@@ -150,6 +149,8 @@ def explain_choice(
       multikueue strategies explain -n team-a my-job
       multikueue strategies explain my-job -o json
     """
+    from multikueue.cli.workload.choices import CHOICES, choice_row
+
     found = run_async(lambda: _explained(ContextChoice(kubeconfig, context), namespace, name))
     if found.choice is None:
         raise CommandFailed(f"{name} does not wait for a worker: {found.answer or 'the manager tells no more'}")
@@ -161,7 +162,7 @@ def explain_choice(
     print_items(
         PrintedList(
             columns=CHOICES,
-            rows=[_choice_row(each) for each in found.choice.workers],
+            rows=[choice_row(each) for each in found.choice.workers],
             items=items,
             resource="multikueuecluster.kueue.x-k8s.io",
             nothing="It may use no worker.",
@@ -194,11 +195,6 @@ def _choice_item(found: WorkerChoice) -> dict[str, Any]:
 
     told: dict[str, Any] = msgspec.to_builtins(found)
     return {"metadata": {"name": told.pop("worker")}, **told}
-
-
-def _choice_row(found: WorkerChoice) -> tuple[str, ...]:
-    total = "" if found.total is None or found.refused else f"{found.total:.2f}"
-    return (found.worker, "yes" if found.nominated else "", total, found.words)
 
 
 def _located(name: str) -> tuple[Group, str]:

@@ -14,7 +14,7 @@ import anyio
 from multikueue import registry
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.reconcile.strategies import STRATEGY_ANNOTATION
+from multikueue.api.multikueue.strategies import STRATEGY_ANNOTATION
 from multikueue_simulator.demo.screen.picture import Hand
 from multikueue_simulator.demo.scripts.values import Die, Hang, KillManager, Recover, Return, Step
 from multikueue_simulator.demo.stage.stage import Stage

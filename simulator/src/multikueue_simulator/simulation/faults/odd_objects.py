@@ -19,7 +19,7 @@ from multikueue.api.kueue.workload import (
     QUOTA_RESERVED,
 )
 from multikueue.api.meta import ObjectMeta
-from multikueue.controllers.reconcile.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
+from multikueue.api.multikueue.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION
 from multikueue_simulator.world import objects
 
