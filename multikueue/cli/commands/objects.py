@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = group("objects", "See objects that the manager cannot work with.")
+app = group("objects", "List objects that the manager cannot work with.")
 
 COLUMNS = (Column("KIND"), Column("NAMESPACE"), Column("NAME"), Column("REASON"))
 
@@ -29,7 +29,7 @@ def unreadable(
     context: Context = None,
     _config: SettingsFile = None,
 ) -> None:
-    """List objects that cannot be read, and refused Workloads.
+    """List unreadable objects and refused Workloads.
 
     An object that cannot be read or taken in is left out of all decisions. A job whose Workload the API server refuses
     waits. Neither costs any other job anything.

@@ -67,7 +67,7 @@ def submit(
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Have the server check the jobs, and say where they would wait; make none of them."
+            "--dry-run", help="Create nothing: the server checks the jobs, and the answer says where they would wait."
         ),
     ] = False,
     kubeconfig: Kubeconfig = None,

@@ -135,5 +135,5 @@ SortBy = Annotated[
     ),
 ]
 NoHeaders = Annotated[
-    bool, typer.Option("--no-headers", help="Without the line of titles.", rich_help_panel=_PANEL, show_default=False)
+    bool, typer.Option("--no-headers", help="Do not print the header.", rich_help_panel=_PANEL, show_default=False)
 ]

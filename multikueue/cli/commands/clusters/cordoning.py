@@ -39,7 +39,7 @@ def cordon(*, meant: MeantClusters, manager: ManagerOptions) -> None:
 
 @bundled
 def uncordon(*, meant: MeantClusters, manager: ManagerOptions) -> None:
-    """Let cordoned workers have workloads again.
+    """Allow new workloads on cordoned workers again.
 
     \b
     Examples:

@@ -60,7 +60,7 @@ def discover(
     sort_by: SortBy = "",
     no_headers: NoHeaders = False,
 ) -> None:
-    """List clusters that are workers, and that could be.
+    """List clusters that are, or could be, workers.
 
     Of a cluster that cannot be one, it says why.
 

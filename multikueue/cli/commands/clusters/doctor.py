@@ -37,7 +37,7 @@ def doctor(
     output: Output = Format.TABLE,
     manager: ManagerOptions,
 ) -> None:
-    """Say what keeps workers from taking jobs, and what helps.
+    """Find what keeps workers from taking jobs, with repairs.
 
     These are the checks of `multikueue clusters check`, which shows them by worker. What one repair is good for is one row,
     on however many workers it is.

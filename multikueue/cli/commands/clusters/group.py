@@ -126,7 +126,7 @@ def check_clusters(
     output: Output = Format.TABLE,
     manager: ManagerOptions,
 ) -> None:
-    """Look at workers with the manager's own credentials.
+    """Check workers with the manager's own credentials.
 
     Do they answer, and do they have what the manager needs? Without names or a selector, all are looked at.
 

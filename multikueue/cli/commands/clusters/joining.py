@@ -167,11 +167,11 @@ def register(
     at: RegistrarOptions,
     yes: Yes = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Change nothing; print the objects and what would become of them.")
+        bool, typer.Option("--dry-run", help="Change nothing; print the objects and what would happen to them.")
     ] = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Join workers to the manager.
+    """Register worker clusters.
 
     On the worker: a ServiceAccount that may do what the manager needs and nothing else. On the manager: a Secret with a
     kubeconfig, and a MultiKueueCluster that names it. Then the worker is looked at with that credential.
@@ -432,9 +432,9 @@ def remove_clusters(
     yes: Yes = False,
     origin: Origin = OUR_NAME,
     at: RegistrarOptions,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would become of what.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; print what would happen.")] = False,
 ) -> None:
-    """Take worker clusters out of the manager.
+    """Unregister worker clusters.
 
     Removes the MultiKueueCluster and its Secret; with --context or --kubeconfig of the worker also the account and the
     rights there. Only what `register` made: objects of somebody else stay, and so do finished jobs that are kept for their

@@ -46,7 +46,7 @@ __all__ = [
 
 WORKER = "Worker cluster"
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class MeantClusters:
         str,
         typer.Option("--selector", "-l", help="In place of names: all with these labels.", show_default=False),
     ] = ""
-    everyone: Annotated[bool, typer.Option("--all", help="In place of names: all there are.")] = False
+    everyone: Annotated[bool, typer.Option("--all", help="All of them, instead of names.")] = False
 
     def refuse_unclear(self) -> None:
         """Raises BadParameter without exactly one of names, selector and --all."""

@@ -38,7 +38,7 @@ def validate(
         ),
     ],
 ) -> None:
-    """Say whether a file with settings is right. Needs no cluster.
+    """Check a file with settings. Needs no cluster.
 
     Variables of the environment count too, as they do for `run`. Ends with 2 if the manager would not start with it.
 

@@ -139,7 +139,7 @@ def explain_choice(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Say why a waiting workload goes to which workers.
+    """Explain which workers a waiting workload goes to.
 
     For each worker: whether it has a copy, its total, and what each scorer gave it, or which filter refuses it. The manager is
     asked, by its visibility API.

@@ -13,7 +13,7 @@ from multikueue.cli.terminal.output import note
 
 __all__ = ["app"]
 
-app = group("webhook", "See to the registration of the manager's webhook.")
+app = group("webhook", "Manage the registration of the webhook.")
 
 
 @app.callback()

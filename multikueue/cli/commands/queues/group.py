@@ -70,7 +70,7 @@ def list_queues(
     *,
     manager: ManagerOptions,
 ) -> None:
-    """List queues with how many wait in them and have quota.
+    """List queues with their waiting and admitted workloads.
 
     \b
     Examples:

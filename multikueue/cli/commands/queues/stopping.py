@@ -23,14 +23,14 @@ NONE, HOLD, DRAIN = "None", "Hold", "HoldAndDrain"
 def hold(
     name: NamedQueue,
     namespace: InQueueNamespace = None,
-    drain: Annotated[bool, typer.Option("--drain", help="Also stop what has quota by now.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    drain: Annotated[bool, typer.Option("--drain", help="Also stop the jobs that already have quota.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     dry_run: DryRun = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     _config: SettingsFile = None,
 ) -> None:
-    """Let nothing more begin in a queue, until it is resumed.
+    """Stop a queue: nothing more starts until it is resumed.
 
     \b
     Examples:
@@ -51,7 +51,7 @@ def resume(
     context: Context = None,
     _config: SettingsFile = None,
 ) -> None:
-    """Let a queue that is held go on.
+    """Resume a queue that is on hold.
 
     \b
     Examples:

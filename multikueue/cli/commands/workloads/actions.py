@@ -30,7 +30,7 @@ __all__ = ["cancel", "hold", "move", "release", "requeue"]
 
 MERGE = "application/merge-patch+json"
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def release(*, meant: _Meant, manager: ManagerOptions) -> None:
 
 @bundled
 def requeue(*, meant: _Meant, yes: Yes = False, manager: ManagerOptions) -> None:
-    """Take jobs off their cluster and queue them again.
+    """Stop jobs on their cluster and queue them again.
 
     One that waits to be queued again by its back-off queues at once.
 
@@ -136,7 +136,7 @@ def move(
     ],
     manager: ManagerOptions,
 ) -> None:
-    """Have jobs that wait wait in another queue.
+    """Move waiting jobs to another queue.
 
     \b
     Examples:

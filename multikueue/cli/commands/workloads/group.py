@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = group("workloads", "See where jobs and their workloads are, and act on them.")
+app = group("workloads", "List jobs and their workloads, and act on them.")
 
 CLUSTERS = (
     Column("CLUSTER"),
@@ -57,7 +57,7 @@ def show_workload(
     context: Context = None,
     _config: SettingsFile = None,
 ) -> None:
-    """Show all there is to know of one workload.
+    """Show everything about one workload.
 
     First the answer of `multikueue why`: its state, what stands in the way, what helps. Then what happened, and where it is.
     Its copies, its job and its pods are looked up on the clusters. What you cannot see there is said so, and is no error.

@@ -105,7 +105,7 @@ def logs(
     name: Named,
     namespace: InNamespace = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the job is over; wait for a cluster, and for pods.")
+        bool, typer.Option("--follow", "-f", help="Follow until the job is over; wait for its cluster and pods.")
     ] = False,
     *,
     lines: LogOptions,

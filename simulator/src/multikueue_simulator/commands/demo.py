@@ -26,7 +26,7 @@ class ActName(StrEnum):
 Strategy = Annotated[str, typer.Option(help="How workers are chosen; `multikueue strategies list` shows them.")]
 Workers = Annotated[int, typer.Option(min=1, max=20, help="How many workers.")]
 Jobs = Annotated[int, typer.Option(min=1, max=1000, help="How many jobs.")]
-Speed = Annotated[float, typer.Option(min=0.1, max=10, help="How many times faster than in life.")]
+Speed = Annotated[float, typer.Option(min=0.1, max=10, help="Factor by which the script runs faster.")]
 Seed = Annotated[int, typer.Option(help="What jobs look like; the same number, the same jobs.")]
 OneAct = Annotated[
     ActName | None, typer.Option("--act", help="A short play about one thing instead of the story.", show_default=False)

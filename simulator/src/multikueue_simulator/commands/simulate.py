@@ -24,15 +24,15 @@ TOLD = 10
 
 def simulate_faults(
     *,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds to live.")] = 100,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds to run.")] = 100,
     first: Annotated[int, typer.Option("--from", min=0, help="The first of them.")] = 0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one for each core.")] = 0,
-    seed: Annotated[int | None, typer.Option(min=0, help="Live this one seed only, and tell how it went.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Run this seed only, and print what happened.")] = None,
     story: Annotated[
         bool, typer.Option("--story", help="With --seed: tell everything, and shrink what fails.")
     ] = False,
 ) -> None:
-    """Look for faults of the manager in simulated lives.
+    """Search for faults of the manager in simulated runs.
 
     Crashes, broken networks, lost workers, meddling users, by the thousand.
     One of seven lives has hostile tenants, hostile workers or clumsy administrators too.
