@@ -32,10 +32,10 @@ from multikueue.workload.decide import decide
 from multikueue.workload.handlers.outcome import Outcome
 from multikueue.workload.nomination.request import nomination_request
 from multikueue.workload.strategy_call import LoadedStrategy, NominationResult, call_strategy
-from strategies.composed import Composed
-from strategies.filters import Labels
-from strategies.room import MostRoom
-from strategies.scorers import Order, Price, Tiers
+from multikueue_strategies.composed import Composed
+from multikueue_strategies.filters import Labels
+from multikueue_strategies.room import MostRoom
+from multikueue_strategies.scorers import Order, Price, Tiers
 from tests.builders import NOW, cluster_queue, flavor, job, local_queue, namespace, workload
 from tests.builders.workloads import WorkloadBuilder
 

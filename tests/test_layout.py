@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 TREES = {
     "multikueue": (ROOT / "multikueue", Path()),
-    "strategies": (ROOT / "strategies", Path("strategies")),
+    "multikueue_strategies": (ROOT / "strategies/multikueue_strategies", Path("strategies")),
     "fakekube": (ROOT / "fakekube/src/fakekube", Path("fakekube")),
     "multikueue_simulator": (ROOT / "simulator/src/multikueue_simulator", Path("simulator")),
 }

@@ -9,7 +9,7 @@ import pytest
 from multikueue import strategy
 from multikueue.strategy import Strategy
 from multikueue.testing import NOW, fleet, strategy_workload
-from strategies.all_at_once import AllAtOnce
+from multikueue_strategies.all_at_once import AllAtOnce
 
 PATIENCE = timedelta(minutes=5)
 

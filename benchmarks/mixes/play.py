@@ -18,7 +18,7 @@ from benchmarks.mixes.traces import Cluster, Job
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.capacity.waits import Like, WaitTimes, size_of
 from multikueue.strategy import FlavorRoom, Fleet, Nomination, Placement, Room, Strategy, Worker, Workload
-from strategies.scorers import DATA
+from multikueue_strategies.scorers import DATA
 
 __all__ = ["Chooser", "Record", "Result", "World", "play"]
 

@@ -11,7 +11,7 @@ from multikueue import __version__
 from tests.project.files import MEMBERS, ROOT, pyproject, read
 
 PACKAGES = {
-    "multikueue": {"multikueue", "strategies"},
+    "multikueue": {"multikueue", "multikueue_strategies"},
     "fakekube": {"fakekube"},
     "multikueue-simulator": {"multikueue_simulator"},
 }
@@ -32,7 +32,7 @@ def test_a_wheel_has_its_packages_and_nothing_else(name: str) -> None:
     files = selected(name)
 
     assert {path.partition("/")[0] for path in files} == PACKAGES[name]
-    assert {f"{package}/py.typed" for package in PACKAGES[name] - {"strategies"}} <= files
+    assert {f"{package}/py.typed" for package in PACKAGES[name]} <= files
 
 
 def test_each_line_of_the_manager_is_in_its_wheel() -> None:

@@ -94,6 +94,7 @@ def test_the_context_has_what_is_copied_and_no_more() -> None:
 
     assert copied == let_in
     assert all((ROOT / part).exists() for part in copied)
-    packages = set(pyproject()["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+    paths = pyproject()["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    packages = {path.partition("/")[0] for path in paths}
     project = pyproject()["project"]
     assert copied == {"pyproject.toml", "requirements", project["readme"], *project["license-files"], *packages}

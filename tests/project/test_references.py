@@ -14,7 +14,7 @@ from tests.project.files import DOCS, ROOT
 
 SOURCES = {
     "multikueue": ROOT / "multikueue",
-    "strategies": ROOT / "strategies",
+    "multikueue_strategies": ROOT / "strategies/multikueue_strategies",
     "fakekube": ROOT / "fakekube/src/fakekube",
     "multikueue_simulator": ROOT / "simulator/src/multikueue_simulator",
     "testbed": ROOT / "testbed",

@@ -6,7 +6,7 @@ import pytest
 
 from multikueue.strategy import Nomination
 from multikueue.testing import FleetBuilder, check_strategy, fleet, strategy_workload
-from strategies.all_at_once import AllAtOnce
+from multikueue_strategies.all_at_once import AllAtOnce
 
 
 def test_it_keeps_the_contract() -> None:

@@ -26,9 +26,9 @@ from multikueue.strategy import (
     Workload,
 )
 from multikueue.testing import NOW, FleetBuilder, StrategyWorkloadBuilder, check_strategy, fleet, strategy_workload
-from strategies.composed import Composed
-from strategies.filters import CLUSTER_NAMES, ClusterNames, Labels
-from strategies.scorers import Order, Price, Tiers
+from multikueue_strategies.composed import Composed
+from multikueue_strategies.filters import CLUSTER_NAMES, ClusterNames, Labels
+from multikueue_strategies.scorers import Order, Price, Tiers
 
 FIVE = timedelta(minutes=5)
 THREE = fleet("c1", "c2", "c3")

@@ -13,7 +13,7 @@ from multikueue.store.caches.placements import Named
 from multikueue.strategy import Fleet, Nomination, Workload
 from multikueue.testing import NOW, FleetBuilder, check_strategy, fleet, strategy_workload
 from multikueue.workload.strategy_call import call_strategy
-from strategies.external import External
+from multikueue_strategies.external import External
 from tests.store.hub import KEY, Hub
 
 SECOND = timedelta(seconds=1)

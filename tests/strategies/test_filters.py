@@ -8,7 +8,7 @@ import pytest
 
 from multikueue.strategy import Fleet, Worker, Workload
 from multikueue.testing import check_strategy, fleet, strategy_workload
-from strategies.filters import (
+from multikueue_strategies.filters import (
     CLUSTER_NAMES,
     CLUSTER_SELECTOR,
     TAINTS,

@@ -6,7 +6,7 @@ import pytest
 
 from multikueue.strategy import Filter, Score, Scorer
 from multikueue.testing import check_strategy, fleet, strategy_workload
-from strategies.groups import ZONE, OnlyApart, OnlyTogether, Spread, Together
+from multikueue_strategies.groups import ZONE, OnlyApart, OnlyTogether, Spread, Together
 
 FLEET = (
     fleet()

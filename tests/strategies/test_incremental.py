@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from multikueue.strategy import Fleet, Nomination, Workload
 from multikueue.testing import NOW, FleetBuilder, StrategyWorkloadBuilder, check_strategy, fleet, strategy_workload
-from strategies.incremental import Incremental
+from multikueue_strategies.incremental import Incremental
 
 FIVE = timedelta(minutes=5)
 SEVEN = fleet("c1", "c2", "c3", "c4", "c5", "c6", "c7")

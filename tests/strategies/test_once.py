@@ -8,8 +8,8 @@ import pytest
 
 from multikueue.strategy import Fleet, Workload
 from multikueue.testing import NOW, fleet, strategy_workload
-from strategies.once import Once
-from strategies.scorers import Order, Price
+from multikueue_strategies.once import Once
+from multikueue_strategies.scorers import Order, Price
 
 WORKERS = fleet(*(f"w{number}" for number in range(20)))
 

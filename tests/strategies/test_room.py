@@ -10,8 +10,8 @@ import pytest
 
 from multikueue.strategy import FlavorRoom, Room, Score, Weighted, Worker
 from multikueue.testing import NOW, StrategyWorkloadBuilder, check_strategy, fleet, strategy_workload
-from strategies.composed import Composed
-from strategies.room import FreeRoom, MostRoom, QuotaQuality
+from multikueue_strategies.composed import Composed
+from multikueue_strategies.room import FreeRoom, MostRoom, QuotaQuality
 
 JOB = strategy_workload().request(cpu=4)
 NOBODY = fleet().build()

@@ -8,7 +8,7 @@ import pytest
 
 from multikueue.strategy import Fleet, Score, Scorer, Worker
 from multikueue.testing import StrategyWorkloadBuilder, check_strategy, fleet, strategy_workload
-from strategies.scorers import DATA, TIER, Data, Order, Preferred, Price, Tiers
+from multikueue_strategies.scorers import DATA, TIER, Data, Order, Preferred, Price, Tiers
 
 TIERS = Tiers(order=("reserved", "on-demand", "spot"))
 PREFERRED = Preferred(labels={"region=eu": 3, "gpu": 1})

@@ -9,8 +9,8 @@ import pytest
 
 from multikueue.strategy import Score, Weighted, Workload
 from multikueue.testing import NOW, StrategyWorkloadBuilder, check_strategy, fleet, strategy_workload
-from strategies.composed import Composed
-from strategies.spend import SpendBound, SpendShare
+from multikueue_strategies.composed import Composed
+from multikueue_strategies.spend import SpendBound, SpendShare
 
 JOB = strategy_workload().request(cpu=2)
 FLEET = fleet("home").worker("cheap", prices={"cpu": 0.1}).worker("dear", prices={"cpu": 0.1, "fast/cpu": 0.2}).build()

@@ -8,7 +8,7 @@ import pytest
 
 from multikueue.strategy import Score, Waits
 from multikueue.testing import check_strategy, fleet, strategy_workload
-from strategies.waits import ShortWait, Steady
+from multikueue_strategies.waits import ShortWait, Steady
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 

@@ -38,7 +38,7 @@ from multikueue.workload.decision_rules import DecisionRules
 from multikueue.workload.handlers.evicting import is_holding
 from multikueue.workload.phases import Phase
 from multikueue.workload.strategy_call import LoadedStrategy, NominationResult
-from strategies.incremental import Incremental
+from multikueue_strategies.incremental import Incremental
 from tests.workload.builders import CHECK, EVERYWHERE, copy, pending, remote_job, shown, with_nomination
 
 LOST_AFTER, GIVEN_UP, CARRIED_OUT = timedelta(minutes=15), timedelta(seconds=10), timedelta(minutes=1)

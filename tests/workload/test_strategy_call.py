@@ -21,8 +21,8 @@ from multikueue.workload.strategy_call import (
     call_strategy,
     explain_strategy,
 )
-from strategies.all_at_once import AllAtOnce
-from strategies.composed import Composed
+from multikueue_strategies.all_at_once import AllAtOnce
+from multikueue_strategies.composed import Composed
 
 WORKLOAD = strategy_workload().build()
 FLEET = fleet("a", "b").unusable("c").build()

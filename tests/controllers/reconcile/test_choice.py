@@ -13,7 +13,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.strategy import Fleet, Opinion, Workload
 from multikueue.workload.nomination.choice import ExplainedChoice
 from multikueue.workload.strategy_call import LoadedStrategy
-from strategies.composed import Composed
+from multikueue_strategies.composed import Composed
 from tests.controllers.table import CHECK, Table, table
 
 pytestmark = pytest.mark.anyio

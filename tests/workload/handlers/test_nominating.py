@@ -22,7 +22,7 @@ from multikueue.workload.decide import decide, nominate
 from multikueue.workload.handlers.outcome import Outcome
 from multikueue.workload.phases import Phase
 from multikueue.workload.strategy_call import LoadedStrategy, NominationResult
-from strategies.incremental import Incremental
+from multikueue_strategies.incremental import Incremental
 from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import (
     ATTEMPT,

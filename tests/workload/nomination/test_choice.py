@@ -7,8 +7,8 @@ import pytest
 from multikueue.strategy import Filter, Opinion, Score, Scorer, Weighted
 from multikueue.testing import fleet, strategy_workload
 from multikueue.workload.nomination.choice import PartScore, WorkerChoice, choice
-from strategies.filters import Taints
-from strategies.scorers import Order, Price
+from multikueue_strategies.filters import Taints
+from multikueue_strategies.scorers import Order, Price
 
 FLEET = fleet("low", "refused", "high").unusable("away").build()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from multikueue.strategy import Fleet, Worker, Workload
-from strategies.once import Once
+from multikueue_strategies.once import Once
 
 CLUSTER_NAMES = "kueue.x-k8s.io/multikueue-cluster-names"
 """On a workload or its job: names of clusters, separated by commas. The name is that of Kueue's own proposal."""

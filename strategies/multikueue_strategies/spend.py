@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 
 from multikueue.strategy import Fleet, Score, Spend, Worker, Workload
-from strategies.once import Once
+from multikueue_strategies.once import Once
 
 _STEP = timedelta(minutes=10)
 """To which the end of a hold is rounded up, for what is told must not change all the time."""

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import ClassVar
 
 from multikueue.strategy import Fleet, Score, Worker, Workload
-from strategies.once import Once
+from multikueue_strategies.once import Once
 
 TIER = "multikueue.dev/tier"
 """The label of a MultiKueueCluster that tells its tier, such as `reserved` or `spot`."""

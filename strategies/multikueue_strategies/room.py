@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from multikueue.strategy import FlavorRoom, Fleet, Room, Score, Worker, Workload
-from strategies.once import Once
+from multikueue_strategies.once import Once
 
 _MIDDLE = 0.5
 

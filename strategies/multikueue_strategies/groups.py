@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from multikueue.strategy import Fleet, Score, Worker, Workload
-from strategies.once import Once
+from multikueue_strategies.once import Once
 
 ZONE = "multikueue.dev/zone"
 """The label of a MultiKueueCluster that tells its failure domain."""

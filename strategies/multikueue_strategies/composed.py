@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import ClassVar, Literal
 
 from multikueue.strategy import Filter, Fleet, Nomination, Opinion, Weighted, Worker, Workload
-from strategies.room import holds_now
+from multikueue_strategies.room import holds_now
 
 _MIDDLE = 0.5
 """What a worker gets of a scorer that cannot tell."""

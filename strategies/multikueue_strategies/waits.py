@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import ClassVar
 
 from multikueue.strategy import Fleet, Score, Waits, Worker, Workload
-from strategies.once import Once
+from multikueue_strategies.once import Once
 
 _FEW = 3
 _GRACE = timedelta(seconds=30)
