@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 from tests.project.files import ROOT, pyproject, read
 
@@ -47,7 +53,7 @@ def test_both_stages_have_the_same_python_and_one_we_support() -> None:
 def test_the_base_image_is_named_by_digest() -> None:
     """A tag alone may be anything tomorrow; and another tag with the digest of this one would be this one."""
     assert {stage[0][1].split()[0] for stage in stages()} == {"python:${PYTHON}"}
-    (argument,) = re.findall(r"^ARG (.*)$", read("Dockerfile"), re.MULTILINE)
+    (argument,) = re.findall(r"^ARG (.*=.*)$", read("Dockerfile"), re.MULTILINE)
     assert re.fullmatch(r"PYTHON=\d+\.\d+-slim@sha256:[0-9a-f]{64}", argument)
 
 
@@ -61,6 +67,41 @@ def test_what_comes_from_outside_has_the_hash_that_is_written_down() -> None:
         "requirements/build.txt",
         "requirements/image.txt",
     }
+
+
+UNUSED = ("client/api", "client/models")
+"""Of kubernetes_asyncio, what the manager never imports."""
+
+LOADS = """
+from multikueue.kube.auth.tokens import spare_models
+spare_models()
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config import ConfigException, load_kube_config_from_dict
+from kubernetes_asyncio.config.exec_provider import ExecProvider
+from kubernetes_asyncio.config.kube_config import ConfigNode
+import kubernetes_asyncio
+print(*kubernetes_asyncio.__path__)
+"""
+
+
+def test_the_classes_of_the_whole_api_are_left_out_and_nobody_misses_them(tmp_path: Path) -> None:
+    (removal,) = [run for run in said(stages()[0], "RUN") if "rmtree" in run]
+    spec = find_spec("kubernetes_asyncio")
+    assert spec is not None
+    assert spec.origin is not None
+    library = tmp_path / "lib" / "python3.13" / "site-packages" / "kubernetes_asyncio"
+    shutil.copytree(Path(spec.origin).parent, library, ignore=shutil.ignore_patterns("__pycache__"))
+    before = {str(path.relative_to(library)) for path in library.rglob("*") if path.is_dir()}
+
+    python, *words = shlex.split(removal.replace("/opt/multikueue", str(tmp_path)))
+    subprocess.run([sys.executable, *words], check=True, timeout=30)
+
+    after = {str(path.relative_to(library)) for path in library.rglob("*") if path.is_dir()}
+    assert python == "python"
+    assert before - after == set(UNUSED)
+    environment = os.environ | {"PYTHONPATH": str(library.parent)}
+    told = subprocess.run([sys.executable, "-c", LOADS], env=environment, capture_output=True, text=True, timeout=30)
+    assert told.stdout.split() == [str(library)], told.stderr
 
 
 def test_it_runs_as_nobody_in_particular() -> None:
@@ -94,7 +135,8 @@ def test_the_context_has_what_is_copied_and_no_more() -> None:
 
     assert copied == let_in
     assert all((ROOT / part).exists() for part in copied)
-    paths = pyproject()["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    packages = {path.partition("/")[0] for path in paths}
+    packages = {
+        path.partition("/")[0] for path in pyproject()["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    }
     project = pyproject()["project"]
     assert copied == {"pyproject.toml", "requirements", project["readme"], *project["license-files"], *packages}
