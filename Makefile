@@ -12,6 +12,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+PLATFORMS ?= linux/amd64,linux/arm64
+
 SEEDS ?= 1000
 FROM ?= 0
 
@@ -155,6 +157,17 @@ lock: $(READY) ## Write uv.lock and requirements/ again after a change of pyproj
 sbom: $(READY) ## A bill of materials (CycloneDX) of what the image has beside Python: dist/multikueue.cdx.json
 	@mkdir -p dist
 	@$(EXPORT) --no-dev --extra fast --format cyclonedx1.5 --output-file dist/multikueue.cdx.json
+
+.PHONY: release
+release: $(READY) ## Wheels, chart, CRDs, notes and checksums into dist/ (VERSION=0.1.0; URL=, SIGNING_KEY=: docs/release.md)
+	@$(BIN)/python -m release $(VERSION) $(if $(URL),--url $(URL)) $(if $(SIGNING_KEY),--key $(SIGNING_KEY))
+
+.PHONY: image
+image: ## The image as a file into dist/, for amd64 and arm64 (needs Docker with buildx; VERSION=0.1.0)
+	@mkdir -p dist
+	@docker buildx build --platform $(PLATFORMS) $(if $(PYTHON_IMAGE),--build-arg PYTHON=$(PYTHON_IMAGE)) \
+	  --build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) --provenance=false \
+	  --output type=oci,dest=dist/multikueue-$(VERSION)-image.tar,rewrite-timestamp=true .
 
 .PHONY: clean
 clean: ## Remove the environment, the caches and what was built here

@@ -35,6 +35,7 @@ __all__ = [
     "NotInstalledError",
     "Programs",
     "Release",
+    "fetched",
     "find",
     "install",
     "kueue_with_quick_clients",
@@ -249,6 +250,14 @@ def module_folder(module: str, release: Release | None = None) -> Path:
     if not folder.is_dir():
         raise NotInstalledError(f"{folder} went away (a cleaned Go module cache?): run `{_command(release)}`")
     return folder
+
+
+def fetched(module: str, release: Release) -> Path:
+    """The folder of a Go module of a release in the module cache, downloaded if it is not there. Nothing is built.
+
+    Raises NotInstalledError without Go, or where the module cannot be had.
+    """
+    return Path(_download(module, release.modules()[module]))
 
 
 def install(say: Say = print) -> Path:

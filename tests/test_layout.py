@@ -18,7 +18,7 @@ TREES = {
 }
 """Our packages by import name: where each is, and where in `tests` its tests are."""
 
-BESIDE = ("tests", "testbed", "benchmarks")
+BESIDE = ("tests", "testbed", "benchmarks", "release")
 """Folders of code that no package has."""
 
 LONGEST = 400

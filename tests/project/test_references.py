@@ -19,6 +19,7 @@ SOURCES = {
     "multikueue_simulator": ROOT / "simulator/src/multikueue_simulator",
     "testbed": ROOT / "testbed",
     "benchmarks": ROOT / "benchmarks",
+    "release": ROOT / "release",
 }
 FILES = {
     (package, *path.relative_to(folder).with_suffix("").parts): path

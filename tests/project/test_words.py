@@ -162,7 +162,7 @@ UNUSUAL = re.compile(
 )
 """Words that a reader of Kubernetes' documentation does not meet there, and pronouns of men for whoever it is."""
 
-BESIDE = ("testbed", "benchmarks", "tests")
+BESIDE = ("testbed", "benchmarks", "release", "tests")
 CODE = ("multikueue", "strategies/multikueue_strategies", "fakekube/src/fakekube", "simulator/src/multikueue_simulator")
 FILES = [path for folder in CODE for path in sorted((ROOT / folder).rglob("*.py"))]
 TEXTS = [

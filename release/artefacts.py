@@ -1,0 +1,141 @@
+"""The order in which everything of a release is made. The same commit gives the same bytes, whenever and wherever."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from uv import find_uv_bin
+
+from release.archives import checksums, packed
+from release.bill import settled
+from release.crds import crds
+from release.notes import notes
+from release.source import ReleaseError, Source, exported, with_url, wrong_versions
+from testbed.programs import Release, releases
+
+__all__ = ["CHECKSUMS", "distributions", "image_name", "provenance", "release", "sign"]
+
+CHECKSUMS = "SHA256SUMS"
+NAMESPACE = "multikueue-release"
+"""What `ssh-keygen -Y` calls the purpose of a signature: one for a release counts for nothing else."""
+
+BUILD = ("build", "--offline", "--all-packages", "--no-build-isolation", "--no-create-gitignore")
+BILL = ("export", "--quiet", "--locked", "--offline", "--no-emit-workspace", "--no-dev", "--extra", "fast")
+
+Say = Callable[[str], None]
+
+
+def release(
+    repository: Path, version: str, into: Path, *, url: str = "", key: Path | None = None, say: Say = print
+) -> None:
+    """Make all of it out of the newest commit. `url` is the project's page, `key` an SSH key to sign with.
+
+    Without `url` the metadata has no URL, and there is no provenance, which is about one. Raises ReleaseError where the commit
+    has another version, and NotInstalledError without Go.
+    """
+    into.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        source = exported(repository, Path(folder) / "source")
+        if wrong := wrong_versions(source.folder, version):
+            raise ReleaseError(f"the commit is not {version}: {'; '.join(wrong)}")
+        if url:
+            with_url(source.folder, url)
+        made = list(_made(source, version, into, say))
+    image = into / image_name(version)
+    made += [image] if image.is_file() else []
+    if url:
+        made.append(_written(into / f"multikueue-{version}.intoto.json", provenance(made, source, version, url)))
+    sums = _written(into / CHECKSUMS, checksums(made).encode())
+    if key is not None:
+        sign(sums, key)
+    say(f"{len(made)} files of {version}, made of {source.commit[:12]}, are in {into}")
+
+
+def image_name(version: str) -> str:
+    """The file that `make image` writes."""
+    return f"multikueue-{version}-image.tar"
+
+
+def _made(source: Source, version: str, into: Path, say: Say) -> Iterator[Path]:
+    say("wheels and source distributions")
+    yield from distributions(source, into)
+    say("bill of materials, manifests and notes")
+    yield _written(
+        into / f"multikueue-{version}.cdx.json",
+        settled(_uv(source, *BILL, "--format", "cyclonedx1.5"), epoch=source.epoch),
+    )
+    yield _written(into / f"multikueue-deploy-{version}.tgz", _folder(source, "deploy"))
+    yield _written(
+        into / f"multikueue-{version}.md", notes((source.folder / "CHANGELOG.md").read_text(), version).encode()
+    )
+    for known in map(Release, releases()):
+        say(f"CRDs of Kueue {known.kueue}")
+        name = f"kueue-{known.kueue}-crds.yaml"
+        yield _written(into / name, crds(known, name).encode())
+
+
+def distributions(source: Source, into: Path) -> list[Path]:
+    """The source distributions, and the wheels that are built of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        _uv(source, *BUILD, "--python", sys.executable, "--out-dir", folder)
+        return [Path(shutil.copy(file, into)) for file in sorted(Path(folder).iterdir())]
+
+
+def _uv(source: Source, *arguments: str) -> bytes:
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(source.epoch), "VIRTUAL_ENV": sys.prefix}
+    ran = subprocess.run([find_uv_bin(), *arguments], cwd=source.folder, env=environment, capture_output=True)
+    if ran.returncode:
+        raise ReleaseError(f"uv {arguments[0]}: {ran.stderr.decode().strip()}")
+    return ran.stdout
+
+
+def _folder(source: Source, name: str) -> bytes:
+    files = sorted(path for path in (source.folder / name).rglob("*") if path.is_file())
+    return packed(((str(path.relative_to(source.folder)), path) for path in files), epoch=source.epoch)
+
+
+def _written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def provenance(files: Iterable[Path], source: Source, version: str, url: str) -> bytes:
+    """Where the files come from, as an in-toto statement with SLSA's provenance. It is signed by way of the checksums."""
+    subjects = [
+        {"name": file.name, "digest": {"sha256": hashlib.sha256(file.read_bytes()).hexdigest()}}
+        for file in sorted(files)
+    ]
+    statement: dict[str, Any] = {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": subjects,
+        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicate": {
+            "buildDefinition": {
+                "buildType": f"{url}#make-release",
+                "externalParameters": {"version": version},
+                "resolvedDependencies": [{"uri": f"git+{url}@{source.commit}", "digest": {"gitCommit": source.commit}}],
+            },
+            "runDetails": {"builder": {"id": url}},
+        },
+    }
+    return json.dumps(statement, indent=2).encode() + b"\n"
+
+
+def sign(file: Path, key: Path) -> None:
+    """Write `FILE.sig`, which `ssh-keygen -Y verify` checks."""
+    file.with_name(f"{file.name}.sig").unlink(missing_ok=True)
+    try:
+        subprocess.run(["ssh-keygen", "-Y", "sign", "-f", key, "-n", NAMESPACE, file], check=True, capture_output=True)
+    except FileNotFoundError:
+        raise ReleaseError("signing needs ssh-keygen on the PATH") from None
+    except subprocess.CalledProcessError as error:
+        raise ReleaseError(f"ssh-keygen: {error.stderr.decode().strip()}") from None
