@@ -52,9 +52,10 @@ format: $(READY) ## Format the code and fix what ruff can fix
 	@$(BIN)/ruff format .
 
 .PHONY: docs
-docs: $(READY) ## Write the tables of docs/settings.md, and docs/why.md, again
+docs: $(READY) ## Write the tables of docs/settings.md, docs/why.md, and the schema of the chart again
 	@$(BIN)/python -m multikueue.settings.describe docs/settings.md
 	@$(BIN)/python -m tests.answers.page docs/why.md
+	@$(BIN)/python -m release.chart deploy/chart
 
 .PHONY: test
 test: $(READY) ## The fast tests: Python only, no cluster (ROOM="quota parity": those of some rooms)

@@ -17,6 +17,7 @@ from uv import find_uv_bin
 
 from release.archives import checksums, packed
 from release.bill import settled
+from release.chart import archive
 from release.crds import crds
 from release.notes import notes
 from release.source import ReleaseError, Source, exported, with_url, wrong_versions
@@ -25,6 +26,7 @@ from testbed.programs import Release, releases
 __all__ = ["CHECKSUMS", "distributions", "image_name", "provenance", "release", "sign"]
 
 CHECKSUMS = "SHA256SUMS"
+CHART = "deploy/chart"
 NAMESPACE = "multikueue-release"
 """What `ssh-keygen -Y` calls the purpose of a signature: one for a release counts for nothing else."""
 
@@ -68,12 +70,13 @@ def image_name(version: str) -> str:
 def _made(source: Source, version: str, into: Path, say: Say) -> Iterator[Path]:
     say("wheels and source distributions")
     yield from distributions(source, into)
-    say("bill of materials, manifests and notes")
+    say("chart, bill of materials, manifests and notes")
+    yield _written(into / f"multikueue-{version}.tgz", archive(source.folder / CHART, epoch=source.epoch))
     yield _written(
         into / f"multikueue-{version}.cdx.json",
         settled(_uv(source, *BILL, "--format", "cyclonedx1.5"), epoch=source.epoch),
     )
-    yield _written(into / f"multikueue-deploy-{version}.tgz", _folder(source, "deploy"))
+    yield _written(into / f"multikueue-deploy-{version}.tgz", _manifests(source))
     yield _written(
         into / f"multikueue-{version}.md", notes((source.folder / "CHANGELOG.md").read_text(), version).encode()
     )
@@ -98,8 +101,11 @@ def _uv(source: Source, *arguments: str) -> bytes:
     return ran.stdout
 
 
-def _folder(source: Source, name: str) -> bytes:
-    files = sorted(path for path in (source.folder / name).rglob("*") if path.is_file())
+def _manifests(source: Source) -> bytes:
+    """The folder `deploy/` without the chart, which has an archive of its own."""
+    chart = source.folder / CHART
+    found = sorted((source.folder / "deploy").rglob("*.yaml"))
+    files = [path for path in found if path.is_file() and chart not in path.parents]
     return packed(((str(path.relative_to(source.folder)), path) for path in files), epoch=source.epoch)
 
 

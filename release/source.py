@@ -19,6 +19,8 @@ DISTRIBUTIONS = {"multikueue": "", "fakekube": "fakekube", "multikueue-simulator
 VERSIONS = (
     *((f"{folder}/pyproject.toml".lstrip("/"), r'^version = "(.+)"$') for folder in DISTRIBUTIONS.values()),
     ("multikueue/__init__.py", r'^__version__ = "(.+)"$'),
+    ("deploy/chart/Chart.yaml", r"^version: (.+)$"),
+    ("deploy/chart/Chart.yaml", r"^appVersion: (.+)$"),
     *(
         (f"deploy/overlays/{overlay}/kustomization.yaml", r"^ +newTag: (.+)$")
         for overlay in ("standalone", "beside-kueue", "external-dispatcher")
@@ -61,14 +63,20 @@ def _git(repository: Path, *arguments: str) -> bytes:
 
 def wrong_versions(source: Path, version: str) -> list[str]:
     """The places that have another version, each with what it has."""
-    found = ((path, re.findall(line, (source / path).read_text(), re.MULTILINE)) for path, line in VERSIONS)
+    found = ((path, re.findall(line, _text(source / path), re.MULTILINE)) for path, line in VERSIONS)
     return [f"{path} has {' and '.join(versions) or 'none'}" for path, versions in found if versions != [version]]
 
 
+def _text(file: Path) -> str:
+    return file.read_text() if file.is_file() else ""
+
+
 def with_url(source: Path, url: str) -> None:
-    """Name the project's page in the metadata of each distribution. The repository itself names none."""
+    """Name the project's page in the metadata of each distribution and of the chart. The repository itself names none."""
     for folder in DISTRIBUTIONS.values():
         file = source / folder / "pyproject.toml"
         text = file.read_text()
         assert "urls" not in tomllib.loads(text)["project"]
         file.write_text(f"{text}\n[project.urls]\nHomepage = {json.dumps(url)}\n")
+    with (source / "deploy/chart/Chart.yaml").open("a") as chart:
+        chart.write(f"home: {json.dumps(url)}\n")

@@ -32,14 +32,18 @@ from testbed.edits import QUICK_CLIENTS, WITHOUT_MULTIKUEUE, Edit, NotInstalledE
 
 __all__ = [
     "DEFAULT_KUEUE",
+    "MODULE_FILES",
+    "Build",
     "NotInstalledError",
     "Programs",
     "Release",
+    "cache_folder",
     "fetched",
     "find",
     "install",
     "kueue_with_quick_clients",
     "module_folder",
+    "on_demand",
     "releases",
 ]
 
@@ -71,7 +75,7 @@ class Programs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Build:
+class Build:
     """One program to build: `package` of the module in `folder`, called `program` once installed; with `edit`, if any,
     in the text of one of its files."""
 
@@ -150,25 +154,19 @@ class Release:
         alone = MODULE_FILES / f"kubernetes-{self.kubernetes.removeprefix('v')}"
         return alone if alone.is_dir() else self.folder
 
-    def builds(self) -> tuple[_Build, ...]:
+    def builds(self) -> tuple[Build, ...]:
         kubernetes = (f"-ldflags=-s -w {self._version_flags()}",)
         here, core = self.folder, self.kubernetes_folder
         return (
-            _Build("etcd", "go.etcd.io/etcd/server/v3", core, PLAIN_FLAGS),
-            _Build("kubectl", "k8s.io/kubernetes/cmd/kubectl", core, kubernetes),
-            _Build("kueue", "sigs.k8s.io/kueue/cmd/kueue", here, PLAIN_FLAGS),
-            _Build(
+            Build("etcd", "go.etcd.io/etcd/server/v3", core, PLAIN_FLAGS),
+            Build("kubectl", "k8s.io/kubernetes/cmd/kubectl", core, kubernetes),
+            Build("kueue", "sigs.k8s.io/kueue/cmd/kueue", here, PLAIN_FLAGS),
+            Build(
                 "kueue-without-multikueue", "sigs.k8s.io/kueue/cmd/kueue", here, PLAIN_FLAGS, edit=WITHOUT_MULTIKUEUE
             ),
-            _Build("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", core, kubernetes),
-            _Build("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", core, kubernetes),
-            _Build("placement", "open-cluster-management.io/ocm/cmd/placement", OCM, PLAIN_FLAGS),
-        )
-
-    def quick_clients(self) -> _Build:
-        """Of no test, so none waits for it."""
-        return _Build(
-            "kueue-with-quick-clients", "sigs.k8s.io/kueue/cmd/kueue", self.folder, PLAIN_FLAGS, edit=QUICK_CLIENTS
+            Build("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", core, kubernetes),
+            Build("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", core, kubernetes),
+            Build("placement", "open-cluster-management.io/ocm/cmd/placement", OCM, PLAIN_FLAGS),
         )
 
     def modules(self) -> dict[str, Path]:
@@ -185,8 +183,7 @@ class Release:
 
     def installation(self) -> Path:
         """The folder of its programs, which may not exist yet."""
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        return cache / "multikueue-testbed" / self._key()
+        return cache_folder() / self._key()
 
     def _key(self) -> str:
         digest = hashlib.sha256()
@@ -199,6 +196,11 @@ class Release:
             ).encode()
         )
         return digest.hexdigest()[:16]
+
+
+def cache_folder() -> Path:
+    """Where all programs are, each set in a folder of its own."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "multikueue-testbed"
 
 
 def releases() -> tuple[str, ...]:
@@ -253,10 +255,7 @@ def module_folder(module: str, release: Release | None = None) -> Path:
 
 
 def fetched(module: str, release: Release) -> Path:
-    """The folder of a Go module of a release in the module cache, downloaded if it is not there. Nothing is built.
-
-    Raises NotInstalledError without Go, or where the module cannot be had.
-    """
+    """The folder of a Go module in the module cache, downloaded if need be. Raises NotInstalledError without Go."""
     return Path(_download(module, release.modules()[module]))
 
 
@@ -276,8 +275,13 @@ def install(say: Say = print) -> Path:
 
 def kueue_with_quick_clients(say: Say = print) -> Path:
     """The chosen release with `QUICK_CLIENTS`, built at the first call. Raises NotInstalledError where that finds no place."""
-    release = Release.chosen()
-    target, build = release.installation(), release.quick_clients()
+    release, package = Release.chosen(), "sigs.k8s.io/kueue/cmd/kueue"
+    build = Build("kueue-with-quick-clients", package, release.folder, PLAIN_FLAGS, edit=QUICK_CLIENTS)
+    return on_demand(build, release.installation(), say)
+
+
+def on_demand(build: Build, target: Path, say: Say = print) -> Path:
+    """A program that no cluster needs, built into `target` at the first call. Raises NotInstalledError where it cannot be."""
     target.mkdir(parents=True, exist_ok=True)
     with _alone(target, say):
         if not (target / build.program).is_file():
@@ -320,7 +324,7 @@ def _is_here(release: Release, program: str) -> bool:
     return any((folder / program).is_file() for folder in _places(release, program))
 
 
-def _build(build: _Build, target: Path) -> None:
+def _build(build: Build, target: Path) -> None:
     workplace = target / "building"
     workplace.mkdir(exist_ok=True)
     flags = (*COMMON_FLAGS, *build.flags, *_edited(build, workplace))
@@ -328,7 +332,7 @@ def _build(build: _Build, target: Path) -> None:
     (workplace / build.binary).rename(target / build.program)
 
 
-def _edited(build: _Build, workplace: Path) -> tuple[str, ...]:
+def _edited(build: Build, workplace: Path) -> tuple[str, ...]:
     """The flags that have the compiler read an edited file in place of the module's, which Go's own overlays refuse to do.
 
     Everything else comes from the cache of builds; a compiler flag of no consequence makes the edited package another

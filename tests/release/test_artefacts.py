@@ -38,7 +38,10 @@ def source(folder: Path) -> Source:
     """What is in git's index of this repository or beside it, as a folder of its own."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True)
     for name in listed.stdout.decode().splitlines():
-        if re.match(r"(multikueue|strategies|fakekube|simulator)/|[^/]+$", name) and (ROOT / name).is_file():
+        if (
+            re.match(r"(multikueue|strategies|fakekube|simulator|deploy/chart)/|[^/]+$", name)
+            and (ROOT / name).is_file()
+        ):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
     with_url(folder, URL)

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from multikueue import __version__
 from release.source import DISTRIBUTIONS, ReleaseError, exported, with_url, wrong_versions
@@ -59,7 +60,12 @@ def test_the_page_of_the_project_is_in_all_metadata(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / "pyproject.toml").write_text((ROOT / folder / "pyproject.toml").read_text())
 
+    chart = tmp_path / "deploy/chart/Chart.yaml"
+    chart.parent.mkdir(parents=True)
+    chart.write_text((ROOT / "deploy/chart/Chart.yaml").read_text())
+
     with_url(tmp_path, "https://example.org/it")
 
     for folder in DISTRIBUTIONS.values():
         assert (tmp_path / folder / "pyproject.toml").read_text().endswith('Homepage = "https://example.org/it"\n')
+    assert yaml.safe_load(chart.read_text())["home"] == "https://example.org/it"
