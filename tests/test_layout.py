@@ -38,6 +38,7 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/answers/passing.py": "answers/test_situations.py",
     "multikueue/answers/past.py": "answers/test_situations.py",
     "multikueue/answers/seen.py": "answers/test_situations.py",
+    "multikueue/cli/workload/seen.py": "answers/test_namespace_user.py",
     "multikueue/cli/terminal/manifests.py": "cli/commands/test_convert.py",
     "multikueue/cli/access/worker_clusters.py": "cli/commands/clusters/test_group.py",
     "multikueue/cli/access/contexts.py": "cli/access/test_completion.py",
