@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from testbed.client import Client, Kind, eventually
 from testbed.jobs import complete_job, fail_job
 from testbed.objects import JOB, LOCAL_QUEUE
 
-__all__ = ["ADMIN", "MADE", "USER", "Ground", "Made", "answers", "carried_out", "come_about", "leave"]
+__all__ = ["ADMIN", "MADE", "USER", "Ground", "Made", "all_are_true", "come_about", "leave"]
 
 Tree = dict[str, Any]
 ADMIN, USER = "admin", "alice"
@@ -372,10 +373,19 @@ MADE = (
     Made(
         "a LocalQueue that leads to no ClusterQueue",
         Code.ClusterQueueNotFound,
-        asks(),
+        asks(managed_by=objects.MULTIKUEUE_CONTROLLER, suspend=True),
         (leads_nowhere,),
         (),
         cluster_queue_appears,
+    ),
+    Made(
+        "a job that was created without managedBy, and moved to a queue that is dispatched",
+        Code.CannotBeDispatched,
+        asks(),
+        (leads_nowhere,),
+        (cluster_queue_appears,),
+        TOLD,
+        asks(),
     ),
     Made("a ClusterQueue that is stopped", Code.ClusterQueueStopped, asks(), (queue(stopPolicy="Hold"),), (), TOLD),
     Made(
@@ -497,7 +507,7 @@ async def leave(ground: Ground) -> None:
         await ground.manager.delete(kind, name)
 
 
-async def answers(ground: Ground, name: str, made: Made) -> Tree:
+async def _answers(ground: Ground, name: str, made: Made) -> Tree:
     """Both hear it in the end, and the user nothing else than the administrator; returns the user's answer."""
     expected = made.state, made.code.name if made.code else ""
     about = f"{made.ask}/{name}"
@@ -517,7 +527,29 @@ def _said(told: Tree) -> tuple[str, str]:
     return told["state"], next((each["code"] for each in told["obstacles"]), "")
 
 
-async def carried_out(ground: Ground, name: str, made: Made, told: Tree) -> None:
+async def all_are_true(ground: Ground, named: Mapping[str, Made]) -> None:
+    """Each of them is told to both people, and its repair helps."""
+    told: dict[str, Tree] = {}
+    wrong: list[str] = []
+    for name, made in named.items():
+        with _noted(wrong):
+            told[name] = await _answers(ground, name, made)
+    for name, made in named.items():
+        if name in told and made.repair is not None:
+            with _noted(wrong):
+                await _carried_out(ground, name, made, told[name])
+    assert not wrong, "\n".join(wrong)
+
+
+@contextmanager
+def _noted(wrong: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except AssertionError as error:
+        wrong.append(str(error))
+
+
+async def _carried_out(ground: Ground, name: str, made: Made, told: Tree) -> None:
     """Does what the answer says, as whom it says, and sees the job start."""
     if callable(made.repair):
         await made.repair(ground, name)

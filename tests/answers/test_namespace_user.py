@@ -23,7 +23,7 @@ from multikueue_simulator.serving.serve import MANAGER, USERS, Plan, Sandbox
 from testbed import objects
 from testbed.client import Client, Kind, eventually
 from testbed.ports import free_port
-from tests.answers.made import MADE, USER, Ground, answers, carried_out, come_about
+from tests.answers.made import MADE, USER, Ground, all_are_true, come_about
 from tests.answers.situations import SITUATIONS
 from tests.cli.field import Field, register
 
@@ -147,11 +147,7 @@ async def test_each_situation_is_told_to_whoever_submitted_the_job_and_its_repai
     await _serving(stage)
     workers = {name: client for name, client in stage.clients.items() if name != MANAGER}
     ground = Ground(stage.clients[MANAGER], workers, TEAM, "everywhere", "mine-cq", stage.says, stage.folder)
-    named = await come_about(ground)
-    told = {name: await answers(ground, name, made) for name, made in named.items()}
-    for name, made in named.items():
-        if made.repair is not None:
-            await carried_out(ground, name, made, told[name])
+    await all_are_true(ground, await come_about(ground))
 
 
 async def test_all_workers_are_cordoned(stage: Stage) -> None:
