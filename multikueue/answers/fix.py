@@ -37,7 +37,7 @@ from multikueue.api.kueue.workload import (
 from multikueue.api.meta import render_time
 from multikueue.workload.nomination.prospects import Prospect, State
 
-__all__ = ["RULES", "able", "checks_not_ready", "is_at_work"]
+__all__ = ["RULES", "SETTLED_AFTER", "able", "checks_not_ready", "is_at_work"]
 
 SETTLED_AFTER = timedelta(seconds=30)
 """A manager that runs has looked at a new job long before."""
@@ -73,19 +73,24 @@ def _no_manager(seen: Seen, now: datetime) -> Obstacle | None:
     meta = seen.workload.metadata if seen.workload else seen.job.meta if seen.job else None
     if meta is None or (seen.workload is not None and seen.workload.status.conditions):
         return None
-    if seen.quota is not None and seen.quota.behind:  # nobody looks at what is behind a strict head
-        return None
+    if seen.workload is not None and (seen.quota is None or seen.quota.behind):
+        return None  # nobody looks at what is behind a strict head
     queue, is_known = queue_named(seen), seen.workload is not None or bool(seen.job and seen.job.is_of_known_kind)
     began = meta.creation_timestamp
     if not queue or not is_known or seen.told or began is None or now - began < SETTLED_AFTER:
         return None
-    what = "looked at its Workload" if seen.workload else "made a Workload of it"
-    text = f"no manager has {what} since it was created at {render_time(began)}"
+    if seen.workload is not None:
+        return obstacle(
+            Code.NoManager,
+            f"no manager has looked at its Workload since it was created at {render_time(began)}: is one running?",
+        )
     doubt = (
         f" Or is there no WorkloadPriorityClass {seen.job.workload_class}?" if _hides_class(seen) and seen.job else ""
     )
     return obstacle(
-        Code.NoManager, f"{text}: is one running, with this kind in the setting integrations.frameworks?{doubt}"
+        Code.NoManager,
+        f"no manager has made a Workload of it since it was created at {render_time(began)}: is one running, with this kind in "
+        f"the setting integrations.frameworks?{doubt}",
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from multikueue.answers.codes import Code
-from multikueue.answers.fix import able, checks_not_ready
+from multikueue.answers.fix import SETTLED_AFTER, able, checks_not_ready
 from multikueue.answers.obstacle import Obstacle, Rule, foreign, names, obstacle
 from multikueue.answers.seen import Seen
 from multikueue.api.kueue.workload import (
@@ -96,7 +96,7 @@ def _next(seen: Seen, _now: datetime) -> Obstacle | None:
     return obstacle(Code.NextInLine, f"{_line(found)} has room for it, and the manager is about to look at it")
 
 
-def _unseen_quota(seen: Seen, _now: datetime) -> Obstacle | None:
+def _unseen_quota(seen: Seen, now: datetime) -> Obstacle | None:
     """What is left where the quota was not seen: the words of the condition."""
     workload = seen.workload
     if workload is None or not _waits_for_quota(workload) or (seen.quota is not None and not seen.quota.problem):
@@ -107,9 +107,15 @@ def _unseen_quota(seen: Seen, _now: datetime) -> Obstacle | None:
     if seen.quota is not None:
         why = foreign(seen.quota.problem)
     else:
-        why = foreign(told.message) if told is not None else "nobody has looked at it yet"
+        why = foreign(told.message) if told is not None else _unjudged(workload, now)
     text = f"it waits for quota in LocalQueue {workload_spec(workload).queue_name}"
     return obstacle(Code.WaitsForQuota, f"{text}: {why}" if why else text)
+
+
+def _unjudged(workload: Workload, now: datetime) -> str:
+    began = workload.metadata.creation_timestamp
+    doubt = ": others are before it in a StrictFIFO queue, or no manager runs"
+    return f"nobody has looked at it yet{doubt if began is not None and now - began >= SETTLED_AFTER else ''}"
 
 
 def _waits_for_quota(workload: Workload | None) -> bool:

@@ -22,7 +22,7 @@ from multikueue.errors import Forbidden, NotFound
 if TYPE_CHECKING:
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["Relatives", "collection", "meta_of", "plural_of"]
+__all__ = ["Relatives", "collection", "kind_called", "meta_of", "plural_of"]
 
 _FARTHEST = 5
 """Maximum owners between a pod and its job; the kinds we know have at most two."""
@@ -97,9 +97,10 @@ class Relatives:
         return self._plurals[api_version, kind]
 
 
-class _Resource(msgspec.Struct, frozen=True):
+class _Resource(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     kind: str = ""
+    short_names: tuple[str, ...] = ()
 
 
 class _Resources(msgspec.Struct, frozen=True):
@@ -108,8 +109,23 @@ class _Resources(msgspec.Struct, frozen=True):
 
 async def plural_of(client: ClusterClient, api_version: str, kind: str) -> str:
     """The name of the kind in paths; empty if the server knows no such kind. Raises NotFound for an unknown group."""
+    return next((each.name for each in await _served(client, api_version) if each.kind == kind), "")
+
+
+async def kind_called(client: ClusterClient, api_version: str, word: str) -> tuple[str, str] | None:
+    """The kind, and its name in paths, for which that word stands as in kubectl; None if the server knows no such kind."""
+    try:
+        served = await _served(client, api_version)
+    except NotFound:
+        return None
+    words = ((each, (each.kind.lower(), each.name, *each.short_names)) for each in served)
+    return next(((each.kind, each.name) for each, known in words if word.lower() in known), None)
+
+
+async def _served(client: ClusterClient, api_version: str) -> list[_Resource]:
+    """The kinds of a group and version, without what is below an object."""
     served = decoder(_Resources)(await client.request("GET", _root(api_version))).resources
-    return next((each.name for each in served if each.kind == kind and "/" not in each.name), "")
+    return [each for each in served if "/" not in each.name]
 
 
 def collection(api_version: str, namespace: str, plural: str) -> str:

@@ -17,10 +17,11 @@ from typing import Any
 import yaml
 
 from multikueue.answers.codes import Code
+from multikueue.api.kueue.workload import ADMISSION_GATED_BY_ANNOTATION
 from testbed import objects
 from testbed.client import Client, Kind, eventually
 from testbed.jobs import complete_job, fail_job
-from testbed.objects import JOB, LOCAL_QUEUE
+from testbed.objects import JOB, LOCAL_QUEUE, WORKLOAD
 
 __all__ = ["ADMIN", "MADE", "USER", "Ground", "Made", "all_are_true", "come_about", "leave"]
 
@@ -61,11 +62,13 @@ class Ground:
         """`queue` OWN: the one of the situation's name."""
         more = in_main() | job
         tolerations, pods_class = more.pop("tolerations", None), more.pop("pods_class", None)
+        gate = more.pop("gate", "")
         own = {"queue": name} if more["queue"] == OWN else {}
         body: Tree = objects.job(name, self.namespace, **(more | own))
         spec = body["spec"]["template"]["spec"]
         spec |= {"tolerations": tolerations} if tolerations else {}
         spec |= {"priorityClassName": pods_class} if pods_class else {}
+        body["metadata"] |= {"annotations": {ADMISSION_GATED_BY_ANNOTATION: gate}} if gate else {}
         return body
 
     async def runs(self, name: str) -> str:
@@ -172,6 +175,53 @@ async def flavor_with_a_taint(ground: Ground, name: str) -> None:
     await ground.manager.create({**body, "spec": body["spec"] | {"nodeTaints": [taint]}})
 
 
+def two_flavors(cpu: str, other: str) -> Step:
+    """A ClusterQueue with so much of either flavor, and a LocalQueue of the job's name."""
+
+    async def make(ground: Ground, name: str) -> None:
+        await flavor_appears(ground, name)
+        amounts = {"default": cpu, f"{ground.namespace}-{name}": other}
+        flavors = [
+            {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": amount}]}
+            for flavor, amount in amounts.items()
+        ]
+        await queue(resourceGroups=[{"coveredResources": ["cpu"], "flavors": flavors}])(ground, name)
+
+    return make
+
+
+async def gate_opens(ground: Ground, name: str) -> None:
+    change = {"metadata": {"annotations": {ADMISSION_GATED_BY_ANNOTATION: None}}}
+    await ground.manager.patch(JOB, name, change, ground.namespace)
+
+
+async def config_map(ground: Ground, name: str) -> None:
+    meta = {"name": name, "namespace": ground.namespace}
+    await ground.manager.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+
+
+async def pod_with_a_queue(ground: Ground, name: str) -> None:
+    meta = {"name": name, "namespace": ground.namespace, "labels": {f"{KUEUE}/queue-name": "main"}}
+    spec = {"containers": [{"name": "main", "image": "x"}]}
+    await ground.manager.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+
+
+async def workload_is_deleted(ground: Ground, name: str) -> None:
+    uid = (await ground.manager.get(JOB, name, ground.namespace))["metadata"]["uid"]
+
+    async def finished() -> Tree:
+        (found,) = [each for each in await ground.manager.list(WORKLOAD, ground.namespace) if _belongs(each, uid)]
+        assert objects.condition(found, "Finished")
+        return found
+
+    found = await eventually(finished)
+    await ground.manager.delete(WORKLOAD, found["metadata"]["name"], ground.namespace)
+
+
+def _belongs(body: Tree, uid: str) -> bool:
+    return any(each["uid"] == uid for each in body["metadata"].get("ownerReferences") or ())
+
+
 async def other_check_is_active(ground: Ground, name: str) -> None:
     where = f"{ground.namespace}-{name}"
     await ground.manager.create(objects.admission_check(where, config="none", controller="example.com/budget"))
@@ -272,6 +322,8 @@ async def queues_go_on_there(ground: Ground, name: str) -> None:
 # --- the table -------------------------------------------------------------------------------------------------------
 
 MADE = (
+    Made("a Pod, and a manager that takes no Pods", Code.NoManager, in_main(), (pod_with_a_queue,), ask="pod"),
+    Made("a ConfigMap", Code.KindNotDispatched, in_main(), (config_map,), ask="configmap"),
     Made(
         "`kubectl create job` without a queue label",
         Code.NoQueueLabel,
@@ -325,6 +377,15 @@ MADE = (
     ),
     Made("more CPUs than the ClusterQueue has", Code.MoreThanQueueHas, asks("5"), (queue(),), (), TOLD, asks()),
     Made(
+        "more than each of two flavors has",
+        Code.MoreThanQueueHas,
+        asks("5"),
+        (two_flavors("4", "2"),),
+        (),
+        TOLD,
+        asks(),
+    ),
+    Made(
         "pods that tolerate no taint of any flavor",
         Code.NoFlavorSuits,
         asks(),
@@ -356,6 +417,7 @@ MADE = (
         TOLD,
         state="Held",
     ),
+    Made("an admission gate", Code.AdmissionGated, in_main(gate="example.com/budget"), repair=gate_opens),
     Made(
         "it ran for its maximum execution time",
         Code.OutOfTime,
@@ -431,6 +493,18 @@ MADE = (
         (queue("2"), others("1", "1")),
     ),
     Made(
+        "two jobs have the quota, and both have to end",
+        Code.QuotaTaken,
+        asks("2"),
+        (queue("2"), others("1", "1")),
+    ),
+    Made(
+        "one flavor could never hold it, and another is in use",
+        Code.QuotaTaken,
+        asks("1"),
+        (two_flavors("1", "500m"), others("1")),
+    ),
+    Made(
         "preempted, and waiting again",
         Code.QuotaTaken,
         asks("1", priority_class=LOW),
@@ -476,6 +550,13 @@ MADE = (
     Made("its pods start", Code.PodsStarting, in_main(), after=(pod(reason="ContainerCreating"),), state="Starting"),
     Made("a pod is ready", None, in_main(), after=(pod("Running", ready=True),), state="Running"),
     Made("it has succeeded", None, in_main(), after=(ends(complete_job),), state="Finished"),
+    Made(
+        "it has succeeded, as its own status says, and its Workload is deleted",
+        None,
+        in_main(),
+        after=(ends(complete_job), workload_is_deleted),
+        state="Finished",
+    ),
     Made("it has failed", None, in_main(), after=(ends(fail_job),), state="Failed"),
 )
 

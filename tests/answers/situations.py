@@ -420,6 +420,13 @@ FIX = (
         "this kind in the setting integrations.frameworks?",
     ),
     Situation(
+        "no manager runs any more",
+        of(train(), quota=quota()),
+        "Pending",
+        Code.NoManager,
+        "Pending: no manager has looked at its Workload since it was created at 2026-01-01T12:00:00Z: is one running?",
+    ),
+    Situation(
         "held by `multikueue workloads hold`",
         of(waiting().inactive().evicted("Deactivated", message="The workload is deactivated")),
         "Held",
@@ -698,6 +705,14 @@ PASSING = (
         "Pending",
         Code.NextInLine,
         "Pending: nothing stands in its way, as far as was seen: the manager is about to look at it.",
+    ),
+    Situation(
+        "nobody has looked at it, and its queue cannot be seen",
+        of(train()),
+        "Pending",
+        Code.WaitsForQuota,
+        "Pending: it waits for quota in LocalQueue mine: nobody has looked at it yet: others are before it in a StrictFIFO "
+        "queue, or no manager runs.",
     ),
     Situation(
         "a user who may not see the quota",

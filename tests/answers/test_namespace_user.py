@@ -4,6 +4,7 @@ gets its answer, which is that of an administrator."""
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -159,6 +160,32 @@ async def test_all_workers_are_cordoned(stage: Stage) -> None:
     assert told["obstacles"][0]["repair"]["by"] == "an administrator of the manager cluster"
     await stage.says("admin", "clusters", "uncordon", "worker1")
     await stage.comes_to("last", "Running")
+
+
+async def test_an_answer_takes_no_settings_where_none_are_given(stage: Stage) -> None:
+    """They are a quarter of what the command costs."""
+    await _serving(stage)
+    await stage.submit("first", asks("17"))
+    await stage.comes_to("first", "Pending", "NoWorkerCanHold")
+    kubeconfig = str(stage.folder / MANAGER / "admin.kubeconfig")
+    words = ["why", "-n", TEAM, "job/first", "--kubeconfig", kubeconfig]
+
+    done = await anyio.run_process([sys.executable, "-c", LOADED, json.dumps(words)])
+
+    assert b"can ever hold it" in done.stdout
+    loaded = set(done.stderr.decode().split())
+    assert "multikueue.quota.visibility.differences" in loaded, "its pods are compared"
+    assert loaded & {"multikueue.settings", "pydantic_settings", "multikueue.store.state"} == set()
+
+
+LOADED = """
+import json, sys
+from multikueue.cli import main
+try:
+    main(json.loads(sys.argv[1]))
+except SystemExit:
+    print(*sys.modules, file=sys.stderr)
+"""
 
 
 def test_they_are_situations_of_the_table_and_a_third_of_it_at_least() -> None:

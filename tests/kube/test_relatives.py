@@ -6,7 +6,8 @@ import pytest
 
 from multikueue.api.kubernetes.printed import WORKLOAD_ANNOTATION, Reference
 from multikueue.api.meta import ObjectMeta, OwnerReference
-from multikueue.kube.relatives import Relatives
+from multikueue.errors import NotFound
+from multikueue.kube.relatives import Relatives, kind_called
 from tests.controllers.serving.worker import Side, train
 
 pytestmark = pytest.mark.anyio
@@ -75,3 +76,40 @@ async def test_events_are_about_it_by_name_or_by_what_was_found() -> None:
     assert relatives.is_about_relative(Reference(kind="Workload", name="job-train"))
     assert relatives.is_about_relative(Reference(kind="Job", name="train"))
     assert not relatives.is_about_relative(Reference(kind="Job", name="other"))
+
+
+SERVED = b"""{"resources": [
+    {"name": "configmaps", "kind": "ConfigMap", "shortNames": ["cm"]},
+    {"name": "pods/log", "kind": "Pod"},
+    {"name": "pods", "kind": "Pod", "shortNames": ["po"]}
+]}"""
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        pytest.param("ConfigMap", ("ConfigMap", "configmaps"), id="the kind"),
+        pytest.param("configmaps", ("ConfigMap", "configmaps"), id="its plural"),
+        pytest.param("cm", ("ConfigMap", "configmaps"), id="its short name"),
+        pytest.param("po", ("Pod", "pods"), id="a kind with something below it"),
+        pytest.param("nonsense", None, id="a word that means nothing"),
+    ],
+)
+async def test_a_word_stands_for_a_kind_as_in_kubectl(word: str, found: tuple[str, str] | None) -> None:
+    side = Side()
+
+    async def request(_method: str, _path: str, **_more: object) -> bytes:
+        return SERVED
+
+    side.worker.request = request  # type: ignore[method-assign, assignment]
+    assert await kind_called(side.worker, "v1", word) == found
+
+
+async def test_a_group_that_is_not_served_has_no_kinds() -> None:
+    side = Side()
+
+    async def request(_method: str, path: str, **_more: object) -> bytes:
+        raise NotFound(404, "NotFound", path)
+
+    side.worker.request = request  # type: ignore[method-assign, assignment]
+    assert await kind_called(side.worker, "apps/v1", "deploy") is None

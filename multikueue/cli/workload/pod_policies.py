@@ -15,6 +15,7 @@ from multikueue.quota.visibility.differences import COMPARED, PodPolicies
 if TYPE_CHECKING:
     from multikueue.api.kueue.workload import Workload
     from multikueue.kube.cluster_client import ClusterClient
+    from multikueue.quota.requests.devices import DeviceRules
     from multikueue.quota.visibility.differences import Difference
     from multikueue.settings import Settings
 
@@ -39,14 +40,19 @@ def elsewhere(
 ) -> Iterator[Elsewhere]:
     """What the workload meets on each of these workers that the manager does not count."""
     from multikueue.cli.workload.explanation import demand_by
-    from multikueue.manager.engine import device_rules
     from multikueue.quota.visibility.differences import differences_for
 
-    devices = device_rules(settings.quota) if settings is not None else None
+    devices = _devices(settings) if settings is not None else None
     count = partial(demand_by, workload=workload, settings=settings)
     for name, policies in theirs.items():
         for difference in differences_for(workload, ours, policies, count, devices):
             yield Elsewhere(name, difference)
+
+
+def _devices(settings: Settings) -> DeviceRules:
+    from multikueue.manager.engine import device_rules  # loads all settings, for a quarter of what the command costs
+
+    return device_rules(settings.quota)
 
 
 def print_elsewhere(found: Sequence[Elsewhere], uncompared: Iterable[str]) -> None:

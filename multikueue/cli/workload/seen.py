@@ -34,6 +34,9 @@ __all__ = ["Inspection", "look", "look_at", "look_without_workload", "seen_job"]
 
 Tree = dict[str, Any]
 
+_BUILT_IN = ("v1", "batch/v1", "apps/v1")
+"""Where the kinds are that come with Kubernetes and that people submit."""
+
 
 @dataclass(slots=True)
 class Inspection:
@@ -98,7 +101,8 @@ async def look_at(
 
 
 async def _find_job(client: ClusterClient, namespace: str, word: str) -> Tree | None:
-    """The object of that KIND/NAME, of a kind that the server serves; without a kind, of one that is dispatched."""
+    """The object of that KIND/NAME; without a kind, of one that is dispatched. Of other kinds, those that come with Kubernetes
+    are known: that they are not dispatched is known of an object, too, that may not be read."""
     from multikueue.jobs.integrations.frameworks import FRAMEWORKS
     from multikueue.kube.relatives import collection
 
@@ -110,15 +114,38 @@ async def _find_job(client: ClusterClient, namespace: str, word: str) -> Tree | 
         found = await _get(client, f"{collection(each.api_version, namespace, each.plural)}/{quote(name, safe='')}")
         if found is not None:
             return {"apiVersion": each.api_version, "kind": each.kind} | found
+    return await _find_other(client, namespace, singular, name) if kind and not wanted else None
+
+
+async def _find_other(client: ClusterClient, namespace: str, word: str, name: str) -> Tree | None:
+    from multikueue.kube.relatives import collection, kind_called
+
+    for api_version in _BUILT_IN:
+        found = await kind_called(client, api_version, word)
+        if found is None:
+            continue
+        kind, plural = found
+        head: Tree = {"apiVersion": api_version, "kind": kind}
+        try:
+            return head | await _read(client, f"{collection(api_version, namespace, plural)}/{quote(name, safe='')}")
+        except Forbidden:
+            return head | {"metadata": {"name": name, "namespace": namespace}}
+        except NotFound:
+            return None
     return None
 
 
 async def _get(client: ClusterClient, path: str) -> Tree | None:
     """None if it is not there or may not be read. Raises InvalidObject if it is nested too deeply."""
     try:
-        found: Tree = json.loads(await client.request("GET", path))
+        return await _read(client, path)
     except (NotFound, Forbidden):
         return None
+
+
+async def _read(client: ClusterClient, path: str) -> Tree:
+    try:
+        found: Tree = json.loads(await client.request("GET", path))
     except RecursionError as error:
         raise InvalidObject(path, "$", "an object that is not nested too deeply") from error
     return found
@@ -133,6 +160,8 @@ async def look_without_workload(client: ClusterClient, namespace: str, name: str
     if tree is None:
         return None
     job, not_seen = seen_job(tree), list[str]()
+    if not job.is_of_known_kind:
+        return Seen(name=f"{job.kind.lower()}/{job.meta.name}", namespace=namespace, job=job)
     classes = None
     if job.workload_class:
         try:
