@@ -179,10 +179,9 @@ def _unseen_workers(seen: Seen, _now: datetime) -> Obstacle | None:
     return obstacle(Code.NotAskedYet, f"it has quota, and names no worker yet; it waits for admission check {told}")
 
 
-def _soon(_seen: Seen, _now: datetime) -> Obstacle | None:
-    return obstacle(
-        Code.NextInLine, "nothing stands in its way, as far as was seen: the manager is about to look at it"
-    )
+def _soon(seen: Seen, _now: datetime) -> Obstacle | None:
+    text = "nothing stands in its way, as far as was seen"
+    return obstacle(Code.NextInLine, text if seen.is_foreseen else f"{text}: the manager is about to look at it")
 
 
 RULES: tuple[Rule, ...] = (

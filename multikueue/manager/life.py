@@ -28,6 +28,7 @@ from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.reconcile.context import OnDecision, ReconcileContext, WorkQueues, tenant
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import Strategies
+from multikueue.controllers.serving.foreseeing import QueueReads
 from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.controllers.serving.visibility import AccessReviewer, Visibility, keep_visibility
 from multikueue.controllers.serving.webhooks import DefaultQueues, Service, Webhooks, keep_webhook
@@ -288,6 +289,7 @@ class Manager:
             port=settings.port,
             gate=AccessReviewer(self.client),
             reads=Reads(clients=context.clients, workers=context.store.workers),
+            queues=QueueReads(clients=context.clients, workers=context.store.workers),
         )
         await keep_visibility(visibility, clock=self.clock)
 

@@ -397,6 +397,15 @@ MADE = (
     Made(
         "more than any worker has, while the quota is in use",
         Code.NoWorkerCanHold,
+        asks("3"),
+        (queue("4", cpu_there="2"), others("2")),
+        (),
+        TOLD,
+        asks(),
+    ),
+    Made(
+        "no worker can hold it, told by the manager to a user who may see no worker",
+        Code.NoWorkerCanHold,
         asks("200"),
         (queue("300"),),
         (),
@@ -635,7 +644,7 @@ async def _carried_out(ground: Ground, name: str, made: Made, told: Tree) -> Non
     if callable(made.repair):
         await made.repair(ground, name)
     else:
-        (repair, *_) = (each["repair"] for each in told["obstacles"])
+        repair = told["obstacles"][0]["repair"]
         who = USER if repair["by"] == "whoever may change the job" else ADMIN
         for command in repair["commands"]:
             await _run(ground, who, command, ground.job(name, made.repaired or {}))

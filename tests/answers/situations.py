@@ -45,7 +45,7 @@ RECREATE = (
     "multikueue submit -n team-a -f FILE --queue mine",
 )
 PODS = "It reads no pods: they are on the workers, and take a call to each."
-QUEUES_THERE = "It looks at the queues of no worker: the manager asks a worker once the job has quota."
+QUEUES_THERE = "It looks at the queues of no worker, which takes two calls to each."
 RELEASE = "multikueue workloads release -n team-a job/train"
 
 

@@ -28,7 +28,7 @@ from multikueue.web.answers import explanation
 from multikueue.web.visibility import Explain
 from multikueue.workload.fit import named_in
 from multikueue.workload.nomination.prospects import Prospect, State
-from tests.answers.situations import LATER, QUEUES_THERE, SITUATIONS, Situation, alone, no_class
+from tests.answers.situations import LATER, QUEUES_THERE, SITUATIONS, Situation, alone, no_class, of, train
 from tests.builders import local_queue
 
 Told = tuple[str, str, str]
@@ -202,3 +202,8 @@ def is_new(situation: Situation) -> bool:
 def test_a_dry_run_says_it_before(situation: Situation) -> None:
     first, *_ = expected(situation)
     assert said(answer(replace(situation.seen, is_foreseen=True), LATER)) == first
+
+
+def test_a_dry_run_without_rights_promises_nothing() -> None:
+    seen = of(train(), queues=None, own_check=None, is_foreseen=True, not_seen=("its quota",))
+    assert answer(seen, LATER).summary == "Pending: nothing stands in its way, as far as was seen."

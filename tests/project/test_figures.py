@@ -8,7 +8,7 @@ from tests.project.figures import figures
 
 MOST = {
     "modules": 341,
-    "lines": 64_150,
+    "lines": 64_170,
     "settings": 97,
     "methods of a class, at most": 35,
     "parameters of a function, at most": 9,

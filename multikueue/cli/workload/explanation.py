@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,10 @@ from multikueue.cli.access.connection import fetch_pairs, now
 if TYPE_CHECKING:
     from multikueue.answers.answer import JobAnswer
     from multikueue.api.kind import Kind
-    from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
+    from multikueue.api.kueue.queues import LocalQueue
     from multikueue.api.kueue.workload import Workload
     from multikueue.api.meta import ObjectKey
     from multikueue.kube.cluster_client import ClusterClient
-    from multikueue.quota.cache.tree import CellQuota
     from multikueue.quota.engine import Engine
     from multikueue.quota.requests.amounts import Demand
     from multikueue.quota.visibility.differences import PodPolicies
@@ -28,14 +27,11 @@ if TYPE_CHECKING:
 __all__ = [
     "ManagerExplanation",
     "Objects",
-    "Requests",
     "demand_by",
-    "excess",
     "explained",
     "fetch_explanation",
     "fetch_objects",
     "lines",
-    "requested",
 ]
 
 
@@ -75,9 +71,6 @@ async def fetch_explanation(client: ClusterClient, key: ObjectKey) -> ManagerExp
 
 Objects = dict[str, list[tuple[dict[str, Any], Any]]]
 """Objects by the plural of their kind: each as the server sent it, and as a value."""
-
-Requests = Mapping[str, int]
-"""Counted amounts of all pods of a pod set, by resource."""
 
 
 async def fetch_objects(client: ClusterClient, where: str, settings: Settings | None) -> tuple[Objects, list[str]]:
@@ -121,15 +114,6 @@ def explained(objects: Objects, workload: Workload, settings: Settings | None) -
     return explain(_engine(objects, settings).view, workload.key, now())
 
 
-def requested(demand: Demand, workload: Workload) -> list[Requests]:
-    """What each pod set needs at the least. Nothing is known with partial admission, where fewer pods may do."""
-    from multikueue.api.kueue.workload import workload_spec
-
-    if any(pod_set.min_count is not None for pod_set in workload_spec(workload).pod_sets):
-        return []
-    return [each.requests for each in demand.pod_sets]
-
-
 def demand_by(policies: PodPolicies, workload: Workload, settings: Settings | None) -> Demand:
     """What a workload demands, as the manager counts while it waits, if pods are made by these policies."""
     from msgspec.structs import replace
@@ -160,31 +144,6 @@ def _empty_engine(settings: Settings | None) -> Engine:
     from multikueue.manager.engine import engine_of
 
     return engine_of(settings.quota)
-
-
-def excess(pod_sets: Iterable[Requests], queue: ClusterQueue) -> str:
-    """What a pod set needs beyond all that a worker's ClusterQueue could ever use; empty if nothing, or if its cohort may
-    lend without limit, or if no flavor has the resource: some releases and configurations of Kueue ignore that."""
-    from multikueue.api.values.quantity import render
-    from multikueue.quota.cache.tree import quotas
-
-    cells, borrows = quotas(queue.resource_groups_in_force), bool(queue.spec.cohort_name)
-    for requests in pod_sets:
-        for resource, amount in sorted(requests.items()):
-            most = {flavor: _most(cell, borrows) for (flavor, name), cell in cells.items() if name == resource}
-            if most and all(each is not None and amount > each for each in most.values()):
-                needed = f"{resource} {render(resource, amount)}"
-                return ", ".join(
-                    f"{needed} of {render(resource, each or 0)} at most in flavor {flavor}"
-                    for flavor, each in most.items()
-                )
-    return ""
-
-
-def _most(cell: CellQuota, may_borrow: bool) -> int | None:
-    if not may_borrow:
-        return cell.nominal
-    return None if cell.borrowing_limit is None else cell.nominal + cell.borrowing_limit
 
 
 def lines(queues: Iterable[LocalQueue], workloads: Iterable[Workload]) -> dict[str, list[Workload]]:

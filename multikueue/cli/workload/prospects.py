@@ -29,7 +29,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueCluster, clusters_of, config_of
 from multikueue.cli.terminal.output import Column, heading, print_table
 from multikueue.cli.terminal.progress import spinner
-from multikueue.cli.workload.explanation import demand_by, excess, lines, requested
+from multikueue.cli.workload.explanation import demand_by, lines
 from multikueue.cli.workload.pod_policies import read_policies
 from multikueue.cli.workload.related_objects import RelatedObjects
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
@@ -37,15 +37,16 @@ from multikueue.quota.capacity.offers import WorkerQueues
 from multikueue.store.caches.ceilings import Ceilings
 from multikueue.store.workers.watch_scope import namespaces_of
 from multikueue.workload.fit import named_in
+from multikueue.workload.nomination.foresight import QueuesThere, foresee, requested
 from multikueue.workload.nomination.prospects import Prospect, State, away, waiting
 
 if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
     from multikueue.cli.terminal.formats import Form
-    from multikueue.cli.workload.explanation import Requests
     from multikueue.kube.cluster_client import ClusterClient
     from multikueue.quota.visibility.differences import PodPolicies
     from multikueue.settings import Settings
+    from multikueue.workload.nomination.foresight import Requests
 
 __all__ = ["Inquiry", "ask_workers", "on_each", "print_workers"]
 
@@ -179,7 +180,9 @@ class Inquiry:
             self.own_check = self.own_check or None
             if not self.is_told and not self.known():
                 which = "workers that the workload does not name" if named else "its workers"
-                self.unseen.append(f"{which}: {error.message}")
+                hidden = isinstance(error, Forbidden)
+                why = ", since you may not see where its queue leads" if hidden else f": {error.message}"
+                self.unseen.append(f"{which}{why}")
             return tuple(self.told) or named
 
     async def _configured(self) -> tuple[str, ...]:
@@ -278,18 +281,14 @@ class Inquiry:
 
     async def _foresee(self, name: str, worker: ReachableWorker) -> Prospect:
         """What a worker without a copy could make of one."""
-        key = queue_of(self.local)
+        namespace = queue_of(self.local).namespace
         try:
-            local = {each.key: each for each in (await worker.client.list(LOCAL_QUEUES, namespace=key.namespace)).items}
-            if key not in local:
-                return _prospect(name, State.LACKS_QUEUE, f"LocalQueue {key.name} doesn't exist")
-            shared = (await worker.client.list(CLUSTER_QUEUES)).items
+            local = (await worker.client.list(LOCAL_QUEUES, namespace=namespace)).items
+            there = QueuesThere.of(local, (await worker.client.list(CLUSTER_QUEUES)).items)
         except Forbidden as error:
             self.unseen.append(f"queues of {name}: {error.message}")
             return _prospect(name, State.NOT_ASKED)
-        queue = next((each for each in shared if each.metadata.name == local[key].spec.cluster_queue), None)
-        most = excess(await self._needed(), queue) if queue is not None else ""
-        return _prospect(name, State.NEVER, most) if most else _prospect(name, State.NOT_ASKED)
+        return foresee(name, self.local, await self._needed(), there)
 
     async def _needed(self) -> list[Requests]:
         if self._pod_sets is None:

@@ -26,6 +26,7 @@ from multikueue.api.kubernetes.builtins import APIService
 from multikueue.api.kueue.workload import ADMITTED, Workload
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.controllers.serving.certificate import keep_certificate
+from multikueue.controllers.serving.foreseeing import QueueReads
 from multikueue.controllers.serving.names import MANAGED_BY
 from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.controllers.serving.webhooks import Service, names_of
@@ -57,6 +58,8 @@ from multikueue.web.visibility import (
 )
 from multikueue.workload.case import Case
 from multikueue.workload.nomination.choice import ExplainedChoice
+from multikueue.workload.nomination.foresight import foresee, requested
+from multikueue.workload.nomination.prospects import State
 
 log = get_logger()
 
@@ -220,7 +223,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
 
     `service` is the Service in front of us; with an `external_name` we run outside of the cluster, and make it lead there.
     `namespace` holds the Secret with the certificate. `ready` returns why the queues are not known yet, None when they are.
-    `case` returns the case of a workload, `choice` what its strategy thinks of the workers; `reads` asks workers.
+    `case` returns the case of a workload, `choice` what its strategy thinks of the workers; `reads` and `queues` ask workers.
     """
 
     client: ClusterClient
@@ -236,6 +239,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     gate: AccessReviewer
     reads: Reads
+    queues: QueueReads
     external_name: str = ""
     rate_limiter: AnswerRateLimiter = msgspec.field(default_factory=AnswerRateLimiter)
     _one: anyio.Lock = msgspec.field(default_factory=anyio.Lock)
@@ -337,9 +341,26 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     async def _explanation(self, user: User, request: Explain) -> Mapping[str, Any]:
         """A strategy from another distribution may think for a second: nobody else waits for that, and nobody pays."""
         async with self._turn(user, request.namespace):
-            seen = self._seen(self._workload(request))
-            said, choice = answer(seen, self.now()), self.choice(self.case(request.key))
+            seen, choice = self._seen(self._workload(request)), self.choice(self.case(request.key))
+        seen = await self._foreseen(seen)
+        said = answer(seen, self.now())
         return explanation(request, seen.quota, seen.workers, said, await choice)
+
+    async def _foreseen(self, seen: Seen) -> Seen:
+        """With what the workers could make of a workload that waits for quota, and that they were not asked about."""
+        waits = self.store.engine.view.pending_workload(seen.workload.key) if seen.workload and seen.quota else None
+        unasked = [each.cluster for each in seen.workers if each.state == State.NOT_ASKED.value]
+        if waits is None or seen.workload is None or not unasked:
+            return seen
+        workload, there = seen.workload, await self.queues.of(unasked)
+        needed = requested(waits.demand, workload)
+        workers = (
+            foresee(each.cluster, workload, needed, there[each.cluster])
+            if each.cluster in there and each.state == State.NOT_ASKED.value
+            else each
+            for each in seen.workers
+        )
+        return msgspec.structs.replace(seen, workers=tuple(workers))
 
     def _seen(self, workload: Workload) -> Seen:
         """With the names that users of its namespace may be told."""

@@ -274,12 +274,12 @@ def test_a_dry_run_names_once_what_may_not_be_seen(ready: World, cli: Run, file:
 
     assert done.lines[1:] == [
         "  LocalQueue batch: nothing waits there",
-        "  Pending: nothing stands in its way, as far as was seen: the manager is about to look at it.",
+        "  Pending: nothing stands in its way, as far as was seen.",
     ]
     assert (done.code, done.err) == (
         0,
         "Not seen: its priority, since you may not list classes of priority; its quota, since you may not list clusterqueues; "
-        "its workers: no clusterqueues.\n",
+        "its workers, since you may not see where its queue leads.\n",
     )
 
 

@@ -9,14 +9,13 @@ from multikueue.api.meta import ObjectKey
 from multikueue.cli.workload.explanation import (
     ManagerExplanation,
     demand_by,
-    excess,
     fetch_explanation,
-    requested,
 )
 from multikueue.errors import ApiError
 from multikueue.quota.visibility.differences import PodPolicies
+from multikueue.workload.nomination.foresight import requested
 from multikueue.workload.nomination.prospects import Prospect
-from tests.builders import ClusterQueueBuilder, cluster_queue, limits, pod_set, workload
+from tests.builders import pod_set, workload
 from tests.cluster import InProcessClient
 
 pytestmark = pytest.mark.anyio
@@ -44,42 +43,6 @@ async def test_the_answer_is_about_that_workload() -> None:
 async def test_an_answer_of_another_form_counts_as_none(body: bytes) -> None:
     with pytest.raises(ApiError, match="of another form"):
         await fetch_explanation(InProcessClient(Answering(body)), ObjectKey("team", "job-1"))
-
-
-def queue() -> ClusterQueueBuilder:
-    return cluster_queue("theirs")
-
-
-@pytest.mark.parametrize(
-    ("made", "text"),
-    [
-        pytest.param(queue().quota("default", cpu=6), "", id="just enough"),
-        pytest.param(queue().quota("default", cpu=4), "cpu 6 of 4 at most in flavor default", id="too little"),
-        pytest.param(queue().quota("default", cpu=4).quota("spot", cpu=6), "", id="enough in another flavor"),
-        pytest.param(
-            queue().quota("default", cpu=4).quota("spot", cpu=5),
-            "cpu 6 of 4 at most in flavor default, cpu 6 of 5 at most in flavor spot",
-            id="too little in each, though enough together",
-        ),
-        pytest.param(queue().cohort("all").quota("default", cpu=4), "", id="who knows what a cohort lends"),
-        pytest.param(
-            queue().cohort("all").quota("default", cpu=limits(4, borrowing=1)),
-            "cpu 6 of 5 at most in flavor default",
-            id="too little with all that it may borrow",
-        ),
-        pytest.param(
-            queue().quota("default", cpu=4).effective(queue().quota("default", cpu=6)), "", id="enough, as written"
-        ),
-        pytest.param(
-            queue().quota("default", cpu=6).effective(queue().quota("default", cpu=4)),
-            "cpu 6 of 4 at most in flavor default",
-            id="too little, as an orchestrator wrote",
-        ),
-        pytest.param(queue().quota("default", memory=1), "", id="a resource without a flavor, which Kueue may ignore"),
-    ],
-)
-def test_only_what_no_queue_could_ever_use_is_too_much(made: ClusterQueueBuilder, text: str) -> None:
-    assert excess([{"cpu": 2000}, {"cpu": 6000}], made.build()) == text
 
 
 def test_a_pod_set_needs_what_all_its_pods_do() -> None:

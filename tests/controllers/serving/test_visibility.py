@@ -21,6 +21,7 @@ from fakekube.model.wire import Request, Response
 from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS, SECRETS, SERVICES
 from multikueue.api.kueue.queues import LocalQueue
 from multikueue.api.meta import ObjectKey, encode
+from multikueue.controllers.serving.foreseeing import QueueReads
 from multikueue.controllers.serving.visibility import (
     AUTHENTICATION,
     BURST,
@@ -47,7 +48,7 @@ from multikueue.workload.case import Case, Fleet
 from multikueue.workload.nomination.choice import ExplainedChoice, WorkerChoice
 from tests.builders import local_queue
 from tests.controllers.serving.api import manager
-from tests.controllers.serving.worker import Side, train
+from tests.controllers.serving.worker import Side, has_queue, train
 from tests.quota.builders import Play, wants
 
 pytestmark = pytest.mark.anyio
@@ -117,6 +118,7 @@ class Scene:
             port=8082,
             gate=self.gate,
             reads=self.side.reads,
+            queues=QueueReads({"w1": self.side.worker}, {"w1": self.side.view}),
             rate_limiter=AnswerRateLimiter(self._now),
         )
 
@@ -448,6 +450,19 @@ def test_what_is_paid_is_remembered_of_few() -> None:
         with rate_limiter.paid_by(User("jane"), f"team{number}"):
             pass
     assert len(rate_limiter._paid_until) == REMEMBERED
+
+
+@pytest.mark.parametrize(
+    ("cpu", "state"),
+    [pytest.param(2, "was not asked yet", id="it may fit"), pytest.param("500m", "can never hold it", id="too small")],
+)
+async def test_a_worker_that_was_not_asked_is_judged_by_its_queues(cpu: Any, state: str) -> None:
+    scene = Scene()
+    has_queue(scene.side.worker, cpu=cpu)
+
+    _, found = await scene.ask(EXPLANATION.format("a"))
+
+    assert [each["state"] for each in found["workers"]] == [state]
 
 
 async def test_others_have_their_turn_between_two_explanations() -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from multikueue.api.kinds import JOBS, NAMESPACES
+from multikueue.api.kinds import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, NAMESPACES
 from multikueue.api.kubernetes.printed import PODS, PRINTED_EVENTS
 from multikueue.api.kueue.workload import PREBUILT_LABEL, Workload
-from multikueue.api.meta import ObjectKey
+from multikueue.api.meta import ObjectKey, encode
 from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.store.workers.worker import WorkerView
 from multikueue.web.server import Write
 from multikueue.web.visibility import Look, PodLog
-from tests.builders import workload
+from tests.builders import cluster_queue, local_queue, workload
 from tests.cluster import Cluster
 
 Tree = dict[str, Any]
@@ -28,6 +29,16 @@ def train(cluster: str | None = "w1") -> Workload:
     """The workload at home."""
     made = workload(WORKLOAD, namespace=TEAM).queue("main").owner_job("train", uid="at home")
     return (made.reserved("cq").admitted().cluster_name(cluster) if cluster else made).build()
+
+
+def has_queue(worker: Cluster, *, cpu: Any) -> None:
+    """LocalQueue `lq` of `default` leads to so many CPUs there."""
+    worker.put(NAMESPACES, {"metadata": {"name": "default"}})
+    for kind, made in (
+        (LOCAL_QUEUES, local_queue("lq", "theirs").build()),
+        (CLUSTER_QUEUES, cluster_queue("theirs").quota("default", cpu=cpu).build()),
+    ):
+        worker.put(kind, json.loads(encode(made)))
 
 
 async def _may() -> None:

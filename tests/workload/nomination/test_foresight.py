@@ -1,0 +1,64 @@
+"""What a worker could make of a workload, by its own queues."""
+
+from __future__ import annotations
+
+import pytest
+
+from multikueue.workload.nomination.foresight import QueuesThere, excess, foresee
+from multikueue.workload.nomination.prospects import Prospect, State
+from tests.builders import ClusterQueueBuilder, cluster_queue, limits, local_queue, workload
+
+
+def queue() -> ClusterQueueBuilder:
+    return cluster_queue("theirs")
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        pytest.param(queue().quota("default", cpu=6), "", id="just enough"),
+        pytest.param(queue().quota("default", cpu=4), "cpu 6 of 4 at most in flavor default", id="too little"),
+        pytest.param(queue().quota("default", cpu=4).quota("spot", cpu=6), "", id="enough in another flavor"),
+        pytest.param(
+            queue().quota("default", cpu=4).quota("spot", cpu=5),
+            "cpu 6 of 4 at most in flavor default, cpu 6 of 5 at most in flavor spot",
+            id="too little in each, though enough together",
+        ),
+        pytest.param(queue().cohort("all").quota("default", cpu=4), "", id="who knows what a cohort lends"),
+        pytest.param(
+            queue().cohort("all").quota("default", cpu=limits(4, borrowing=1)),
+            "cpu 6 of 5 at most in flavor default",
+            id="too little with all that it may borrow",
+        ),
+        pytest.param(
+            queue().quota("default", cpu=4).effective(queue().quota("default", cpu=6)), "", id="enough, as written"
+        ),
+        pytest.param(
+            queue().quota("default", cpu=6).effective(queue().quota("default", cpu=4)),
+            "cpu 6 of 4 at most in flavor default",
+            id="too little, as an orchestrator wrote",
+        ),
+        pytest.param(queue().quota("default", memory=1), "", id="a resource without a flavor, which Kueue may ignore"),
+    ],
+)
+def test_only_what_no_queue_could_ever_use_is_too_much(made: ClusterQueueBuilder, text: str) -> None:
+    assert excess([{"cpu": 2000}, {"cpu": 6000}], made.build()) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "message"),
+    [
+        pytest.param("lq", State.NOT_ASKED, "", id="it may fit"),
+        pytest.param("small", State.NEVER, "cpu 2 of 1 at most in flavor default", id="the queue there is too small"),
+        pytest.param("gone", State.LACKS_QUEUE, "LocalQueue gone doesn't exist", id="the queue is not there"),
+        pytest.param("lost", State.NOT_ASKED, "", id="the queue leads nowhere there, which nobody can judge"),
+    ],
+)
+def test_the_prospect_is_that_of_the_queue_there(name: str, state: State, message: str) -> None:
+    routes = {"lq": "theirs", "small": "tiny", "lost": "nowhere"}
+    shared = (queue().quota("default", cpu=2).build(), cluster_queue("tiny").quota("default", cpu=1).build())
+    there = QueuesThere.of((local_queue(local, to).build() for local, to in routes.items()), shared)
+
+    found = foresee("w1", workload("w").queue(name).build(), [{"cpu": 2000}], there)
+
+    assert found == Prospect(cluster="w1", state=state.value, message=message)
