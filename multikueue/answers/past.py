@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from multikueue.answers.obstacle import foreign
 from multikueue.answers.seen import Seen
@@ -11,9 +11,10 @@ from multikueue.api.kueue.workload import EVICTED, FAILED_ON, FITS_NO_WORKER, PR
 from multikueue.api.meta import Time, Value, render_time
 from multikueue.workload.nomination.request import failures
 
-__all__ = ["PastEvent", "past"]
+__all__ = ["PastEvent", "past", "with_names"]
 
-_PREEMPTOR = re.compile(r"a workload \(UID: (?P<uid>[^,)]+), JobUID: (?P<job>[^)]+)\) due to (?P<why>[^;]+)")
+_WHO = re.compile(r"a workload \(UID: (?P<uid>[^,)]+), JobUID: (?P<job>[^)]+)\)")
+_PREEMPTOR = re.compile(rf"{_WHO.pattern} due to (?P<why>[^;]+)")
 
 
 class PastEvent(Value, frozen=True):
@@ -40,11 +41,17 @@ def _events(seen: Seen, workload: Workload) -> Iterator[PastEvent]:
     if preempted is not None and preempted.status == "True":
         yield PastEvent(at=preempted.last_transition_time, text=_preemption(seen, preempted.message))
     elif evicted is not None and evicted.status == "True" and not evicted.reason.startswith("Deactivated"):
-        why = "no worker could hold it" if workload.has(FITS_NO_WORKER) else foreign(evicted.message or evicted.reason)
+        told = with_names(evicted.message or evicted.reason, seen.jobs)
+        why = "no worker could hold it" if workload.has(FITS_NO_WORKER) else foreign(told)
         yield PastEvent(at=evicted.last_transition_time, text=f"evicted: {why}")
     for each in workload.status.scheduling_stats.evictions if workload.status.scheduling_stats else ():
         if each.count > 1:
             yield PastEvent(text=f"evicted {each.count} times so far for {each.underlying_cause or each.reason}")
+
+
+def with_names(message: str, jobs: Mapping[str, str]) -> str:
+    """Kueue's words of a preemption, with the name of the job for the UIDs of the preemptor, if it is one of `jobs`."""
+    return _WHO.sub(lambda found: jobs.get(found["uid"]) or jobs.get(found["job"]) or found[0], message)
 
 
 def _preemption(seen: Seen, message: str) -> str:

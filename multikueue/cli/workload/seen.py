@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multikueue.workload.nomination.choice import ExplainedChoice
     from multikueue.workload.nomination.prospects import Prospect
 
-__all__ = ["Inspection", "look", "look_at", "look_without_workload", "seen_job"]
+__all__ = ["Inspection", "job_names", "look", "look_at", "look_without_workload", "seen_job"]
 
 Tree = dict[str, Any]
 
@@ -255,7 +255,7 @@ class _Looking:
             return Inspection(Seen(name=typed_name(workload), namespace=namespace, workload=workload))
         waits = waits_for_quota(workload)
         self.told = await self._manager_says()
-        quota, jobs = await self._quota() if waits else (None, _names(self.mine))
+        quota, jobs = await self._quota() if waits else (None, job_names(self.mine))
         queues = await _queues(self.client, namespace, self.not_seen) if waits else None
         inquiry = await self._ask_workers(self.told.workers if self.told is not None else None)
         runs = workload.has(ADMITTED) and not workload.has(EVICTED)
@@ -283,9 +283,9 @@ class _Looking:
         from multikueue.cli.workload.explanation import explained, fetch_objects
 
         if self.told is not None:
-            return self.told.quota, _names(self.mine)
+            return self.told.quota, job_names(self.mine)
         objects, forbidden = await fetch_objects(self.client, self.workload.metadata.namespace, self.settings)
-        names = _names(objects["workloads"])
+        names = job_names(objects["workloads"])
         if self.foreseen is not None:
             objects["workloads"].append(({}, self.workload))
         if forbidden:
@@ -343,7 +343,7 @@ class _Looking:
         return list(elsewhere(self.workload, ours, theirs, self.settings)), list(not_compared(ours, theirs))
 
 
-def _names(pairs: Iterable[Pair]) -> dict[str, str]:
+def job_names(pairs: Iterable[Pair]) -> dict[str, str]:
     """The names of jobs by the keys and UIDs of their Workloads, and by their own UIDs."""
     from multikueue.answers.seen import typed_name
 

@@ -23,6 +23,8 @@ from multikueue.cli.terminal.output import (
 from multikueue.cli.workload.lookup import InNamespace, Named
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from multikueue.answers.answer import JobAnswer
     from multikueue.api.kueue.workload import Workload
     from multikueue.cli.commands.workloads.cluster_view import ClusterView
@@ -102,8 +104,9 @@ async def _show(named: str, namespace: str | None, reach: WorkerAccess, output: 
 
 async def _show_workload(session: WorkloadSession, output: Form) -> None:
     from multikueue.cli.commands.workloads.cluster_view import look_around
+    from multikueue.cli.workload.seen import job_names
 
-    workload = session.workload
+    workload, names = session.workload, job_names(session.mine)
     if is_document(output):
         print_document({**session.item, "answer": (await session.answer()).document()}, output)
     elif output is Format.NAME:
@@ -111,12 +114,13 @@ async def _show_workload(session: WorkloadSession, output: Form) -> None:
     else:
         told, views = await session.answer(), await look_around(session)
         seen = await events.at_home(session)
-        _print_workload(workload, told)
+        _print_workload(workload, told, names)
         _print_where(views, output)
-        _print_events([*seen, *(each for view in views for each in view.told)], output)
+        _print_events([*seen, *(each for view in views for each in view.told)], names, output)
 
 
-def _print_workload(workload: Workload, told: JobAnswer) -> None:
+def _print_workload(workload: Workload, told: JobAnswer, names: Mapping[str, str]) -> None:
+    from multikueue.answers.past import with_names
     from multikueue.cli.workload.history import facts, history
 
     print_answer(told)
@@ -124,7 +128,7 @@ def _print_workload(workload: Workload, told: JobAnswer) -> None:
     print_facts(f"Workload {workload.key}", facts(workload))
     heading("Story")
     for event in history(workload):
-        print(f"  {event}")
+        print(f"  {with_names(str(event), names)}")
     note_unseen(told)
 
 
@@ -140,11 +144,14 @@ def _print_where(views: list[ClusterView], output: Form) -> None:
         print_table(pods.COLUMNS, rows, output)
 
 
-def _print_events(told: list[events.LocatedEvent], output: Form) -> None:
+def _print_events(told: list[events.LocatedEvent], names: Mapping[str, str], output: Form) -> None:
+    from multikueue.answers.past import with_names
+
     latest, moment = events.in_order(told)[-LATEST:], now()
     if latest:
         _section("Latest events" if len(told) > LATEST else "Events")
-        print_table(events.COLUMNS, [events.row(each.event, each.cluster, moment) for each in latest], output)
+        rows = (events.row(each.event, each.cluster, moment) for each in latest)
+        print_table(events.COLUMNS, [tuple(with_names(text, names) for text in row) for row in rows], output)
 
 
 def _section(title: str) -> None:

@@ -78,6 +78,19 @@ def test_a_workload_nobody_has_looked_at_raises_the_question(full: World, cli: R
     )
 
 
+def test_show_names_the_job_that_preempted_it(full: World, cli: Run) -> None:
+    by = "Preempted to accommodate a workload (UID: x, JobUID: big-uid) due to prioritization in the ClusterQueue"
+    full.manager.add(
+        WORKLOADS, workload("stopped", namespace="a").queue("main").evicted("Preempted", message=by).build()
+    )
+    full.manager.add(WORKLOADS, workload("first", namespace="a").queue("main").owner_job("big", uid="big-uid").build())
+
+    told = cli("workloads", "show", "stopped", "-n", "a").out
+
+    assert "Evicted (Preempted): Preempted to accommodate job/big due to prioritization" in told
+    assert "UID" not in told
+
+
 def test_show_of_a_job_without_a_workload_says_why_it_has_none(full: World, cli: Run) -> None:
     full.manager.add(JOBS, job("lost", namespace="a").queue("mian").build())
 
