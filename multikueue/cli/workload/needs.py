@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -58,7 +58,7 @@ def needs_of(job: dict[str, Any]) -> tuple[Need, ...]:
 
 
 async def missing(
-    manager: ClusterClient, reach: WorkerAccess, workers: Collection[str], namespace: str, wanted: Collection[Need]
+    manager: ClusterClient, reach: WorkerAccess, workers: Sequence[str], namespace: str, wanted: Collection[Need]
 ) -> list[str]:
     """What these workers lack, a line for each, as far as the user may see it."""
     from multikueue.cli.workload.prospects import on_each

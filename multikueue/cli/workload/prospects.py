@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
@@ -28,7 +28,7 @@ from multikueue.api.kueue.workload import (
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueCluster, clusters_of, config_of
 from multikueue.cli.terminal.output import Column, heading, print_table
-from multikueue.cli.terminal.progress import spinner
+from multikueue.cli.terminal.progress import each
 from multikueue.cli.workload.explanation import demand_by, lines
 from multikueue.cli.workload.pod_policies import read_policies
 from multikueue.cli.workload.related_objects import RelatedObjects
@@ -55,8 +55,7 @@ T = TypeVar("T")
 CLUSTER_TIMEOUT = timedelta(seconds=10)
 """The time for one cluster: a user at a screen would rather see the others."""
 
-AT_ONCE = 16
-"""Clusters that are asked concurrently."""
+ASKING = "asking clusters"
 
 WORKERS = (Column("CLUSTER"), Column("ANSWER"), Column("PLACE"), Column("MESSAGE"))
 
@@ -89,45 +88,34 @@ async def ask_workers(
         manager, reach, local, {each.cluster: each for each in told or ()}, settings, is_told=told is not None
     )
     names = await inquiry.names()
-    found: dict[str, Prospect] = {}
-    limiter = anyio.CapacityLimiter(AT_ONCE)
-
-    async def ask(name: str) -> None:
-        async with limiter:
-            found[name] = await inquiry.ask(name)
-
-    async with spinner(f"asking {len(names)} clusters"), anyio.create_task_group() as tasks:
-        for name in names:
-            tasks.start_soon(ask, name)
-    inquiry.found = [found[name] for name in names]
+    inquiry.found, failures = await each(ASKING, names, inquiry.ask)
+    if failures:  # the manager cluster's own
+        raise failures[0]
     return inquiry
 
 
 async def on_each(
     manager: ClusterClient,
     reach: WorkerAccess,
-    names: Collection[str],
+    names: Sequence[str],
     look: Callable[[ClusterClient], Awaitable[T]],
     *,
     within: timedelta = CLUSTER_TIMEOUT,
 ) -> tuple[dict[str, T], dict[str, str]]:
     """What is found on each worker; and the workers that could not be read, with the reasons."""
-    found, unseen, limiter = dict[str, T](), dict[str, str](), anyio.CapacityLimiter(AT_ONCE)
+    found, unseen = dict[str, T](), dict[str, str]()
 
     async def ask(name: str) -> None:
         try:
-            async with limiter:
-                with anyio.fail_after(within.total_seconds()):
-                    async with reach.connect(manager, name) as worker:
-                        found[name] = await look(worker.client)
+            with anyio.fail_after(within.total_seconds()):
+                async with reach.connect(manager, name) as worker:
+                    found[name] = await look(worker.client)
         except TimeoutError:
             unseen[name] = f"no answer within {within.total_seconds():g} s"
         except MultiKueueError as error:
             unseen[name] = str(error)
 
-    async with spinner(f"asking {len(names)} clusters"), anyio.create_task_group() as tasks:
-        for name in names:
-            tasks.start_soon(ask, name)
+    await each(ASKING, names, ask)
     return {name: found[name] for name in names if name in found}, dict(sorted(unseen.items()))
 
 

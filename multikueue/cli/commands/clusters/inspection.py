@@ -50,9 +50,6 @@ __all__ = [
 
 MANAGER = "(manager)"
 
-SHOWN = 10
-"""Maximum names in one message."""
-
 _FORCED = "with --force (what is there then stays there)"
 
 Connect = Callable[[str, bytes], AbstractAsyncContextManager[ClusterClient]]
@@ -350,4 +347,6 @@ def _held(held: Sequence[ObjectKey], registration: Registration) -> str:
 
 
 def _some(keys: Sequence[ObjectKey]) -> str:
-    return ", ".join(map(str, keys[:SHOWN])) + (f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else "")
+    from multikueue.answers.obstacle import names
+
+    return names([str(key) for key in keys])
