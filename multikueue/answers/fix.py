@@ -53,6 +53,7 @@ _NOT_MADE = (
     "WorkloadNameTaken",
     "WorkloadUnreadable",
 )
+_INACTIVE = "references inactive AdmissionCheck"
 _CLUSTER_QUEUE = re.compile(r"^ClusterQueue (?P<name>\S+) (?P<why>.+)$", re.DOTALL)
 
 
@@ -134,9 +135,11 @@ def _stopped_local_queue(seen: Seen, _now: datetime) -> Obstacle | None:
     )
 
 
-def _stopped_cluster_queue(seen: Seen, _now: datetime) -> Obstacle | None:
+def _stopped_cluster_queue(seen: Seen, now: datetime) -> Obstacle | None:
     found = _CLUSTER_QUEUE.match(_problem(seen))
-    if found is None:
+    if found is None or (
+        _INACTIVE in found["why"] and _all_away(seen, now)
+    ):  # a check is inactive while no worker answers
         return None
     name, why = found["name"], foreign(found["why"])
     if why == "doesn't exist":

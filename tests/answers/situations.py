@@ -46,6 +46,7 @@ RECREATE = (
 )
 PODS = "It reads no pods: they are on the workers, and take a call to each."
 QUEUES_THERE = "It looks at the queues of no worker, which takes two calls to each."
+INACTIVE = "ClusterQueue mine-cq references inactive AdmissionCheck(s): mk."
 RELEASE = "multikueue workloads release -n team-a job/train"
 
 
@@ -603,6 +604,18 @@ FIX = (
     Situation(
         "no worker answers",
         of(reserved(), workers=on(State.UNREACHABLE, "w1", "w2", message="no answer", since=NOW)),
+        "Pending",
+        Code.WorkersAway,
+        "Pending: w1, w2 do not answer (no answer), and no other worker takes it.",
+        ("multikueue clusters check w1",),
+    ),
+    Situation(
+        "no worker answers, which makes the admission check inactive",
+        of(
+            waiting(),
+            quota=quota(problem=INACTIVE, place=0),
+            workers=on(State.UNREACHABLE, "w1", "w2", message="no answer", since=NOW),
+        ),
         "Pending",
         Code.WorkersAway,
         "Pending: w1, w2 do not answer (no answer), and no other worker takes it.",
