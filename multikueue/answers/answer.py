@@ -169,7 +169,7 @@ def _sentence(
     seen: Seen, state: StateName, since: datetime | None, obstacles: tuple[Obstacle, ...], now: datetime
 ) -> str:
     workload = seen.workload
-    where = f" on {_cluster(workload)}" if workload and _cluster(workload) else ""
+    where = _where(workload) if workload else ""
     if state in ("Finished", "Failed"):
         end, logs = _end(seen), _logs(workload, now) if workload else ""
         return f"{state}{where}{logs}: {_stop((end.message or end.reason) if end else '')}"
@@ -183,6 +183,13 @@ def _sentence(
         else ""
     )
     return f"{state}{place}: {_stop(obstacles[0].text)}"
+
+
+def _where(workload: Workload) -> str:
+    """Without a check that is for workers a job runs where it was submitted."""
+    if _cluster(workload):
+        return f" on {_cluster(workload)}"
+    return " on the manager cluster" if workload.has(ADMITTED) and not workload.status.admission_checks else ""
 
 
 def _logs(workload: Workload, now: datetime) -> str:

@@ -809,6 +809,13 @@ PASSING = (
         coarse=Code.PodsStarting,
     ),
     Situation(
+        "a queue whose jobs do not go to workers",
+        of(train().reserved("mine-cq").admitted(), own_check=""),
+        "Starting",
+        Code.PodsStarting,
+        "Starting on the manager cluster: no pod is ready yet, by the status of the job.",
+    ),
+    Situation(
         "a user who may not see the pods",
         of(won(), job=SeenJob(kind="Job", meta=ObjectMeta(name="train"), ready=0)),
         "Starting",
