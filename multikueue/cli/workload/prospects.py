@@ -168,8 +168,8 @@ class Inquiry:
             self.own_check = self.own_check or None
             if not self.is_told and not self.known():
                 which = "workers that the workload does not name" if named else "its workers"
-                hidden = isinstance(error, Forbidden)
-                why = ", since you may not see where its queue leads" if hidden else f": {error.message}"
+                may_not = isinstance(error, Forbidden)
+                why = ", since you may not see where its queue leads" if may_not else f": {error.message}"
                 self.unseen.append(f"{which}{why}")
             return tuple(self.told) or named
 
