@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.kueue.workload import Workload, queue_of, workload_spec
 from multikueue.api.meta import ObjectKey, Value
+from multikueue.api.values.foreign import answer_or, excerpt
 from multikueue.api.values.quantity import render
 from multikueue.quota.cache.tree import CellQuota, quotas
 from multikueue.quota.requests.amounts import Demand
@@ -31,14 +32,15 @@ class QueuesThere(Value, frozen=True):
 
 
 def foresee(cluster: str, workload: Workload, pod_sets: Sequence[Requests], there: QueuesThere) -> Prospect:
-    """The prospect on a worker that was not asked yet. `pod_sets`: as `requested` has them."""
+    """The prospect on a worker that was not asked yet. `pod_sets`: as `requested` has them. A queue that makes no sense rules
+    nothing out."""
     key = queue_of(workload)
     if key not in there.routes:
         message = f"LocalQueue {key.name} doesn't exist"
         return Prospect(cluster=cluster, state=State.LACKS_QUEUE.value, message=message)
     queue = there.shared.get(there.routes[key])
-    most = excess(pod_sets, queue) if queue is not None else ""
-    return Prospect(cluster=cluster, state=(State.NEVER if most else State.NOT_ASKED).value, message=most)
+    most = answer_or(lambda: excess(pod_sets, queue), "") if queue is not None else ""
+    return Prospect(cluster=cluster, state=(State.NEVER if most else State.NOT_ASKED).value, message=excerpt(most))
 
 
 def requested(demand: Demand, workload: Workload) -> list[Requests]:

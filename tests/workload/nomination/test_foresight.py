@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from multikueue.api.values.foreign import LONGEST_EXCERPT
 from multikueue.workload.nomination.foresight import QueuesThere, excess, foresee
 from multikueue.workload.nomination.prospects import Prospect, State
 from tests.builders import ClusterQueueBuilder, cluster_queue, limits, local_queue, workload
@@ -62,3 +63,19 @@ def test_the_prospect_is_that_of_the_queue_there(name: str, state: State, messag
     found = foresee("w1", workload("w").queue(name).build(), [{"cpu": 2000}], there)
 
     assert found == Prospect(cluster="w1", state=state.value, message=message)
+
+
+@pytest.mark.parametrize(
+    ("made", "state"),
+    [
+        pytest.param(queue().quota("f" * 40_000, cpu=1), State.NEVER, id="a name without an end"),
+        pytest.param(queue().quota("default", cpu="much"), State.NOT_ASKED, id="an amount that makes no sense"),
+    ],
+)
+def test_what_a_hostile_worker_has_breaks_and_floods_no_answer(made: ClusterQueueBuilder, state: State) -> None:
+    there = QueuesThere.of([local_queue("lq", "theirs").build()], [made.build()])
+
+    found = foresee("w1", workload("w").queue("lq").build(), [{"cpu": 2000}], there)
+
+    assert found.state == state.value
+    assert len(found.message) <= LONGEST_EXCERPT
