@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from multikueue.answers.codes import Code
-from multikueue.answers.never import queue_named
+from multikueue.answers.never import by_message, queue_named
 from multikueue.answers.obstacle import (
     ADMINISTRATOR,
     BATCH_ADMINISTRATOR,
@@ -264,8 +264,7 @@ def _unfit(seen: Seen, _now: datetime) -> Obstacle | None:
     found = _others(seen, State.UNFIT)
     if not found:
         return None
-    told = "; ".join(f"{each.cluster} ({foreign(each.message)})" for each in found[:3])
-    return obstacle(Code.NoWorkerTakesIt, f"no worker takes it for now: {told}")
+    return obstacle(Code.NoWorkerTakesIt, f"no worker takes it for now: {by_message(found[:3])}")
 
 
 def _other_check(seen: Seen, _now: datetime) -> Obstacle | None:

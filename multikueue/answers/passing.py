@@ -165,7 +165,8 @@ def _starting(seen: Seen, _now: datetime) -> Obstacle | None:
         if each.state.waiting is not None
     )
     why = f": {names([reason for reason in reasons if reason])}" if any(reasons) else ""
-    return obstacle(Code.PodsStarting, f"none of its {len(seen.pods)} pods is ready{why}")
+    unready = f"none of its {len(seen.pods)} pods is ready" if len(seen.pods) > 1 else "its pod is not ready"
+    return obstacle(Code.PodsStarting, f"{unready}{why}")
 
 
 def _unseen_workers(seen: Seen, _now: datetime) -> Obstacle | None:
