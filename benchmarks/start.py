@@ -78,6 +78,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "queues list": _ONE,
     "queues show q": _ONE,
     "queues spend": _ONE,
+    "queues sync": _ONE,
     "queues hold q": _ONE,
     "queues resume q": _ONE,
     "submit --help": (),

@@ -35,6 +35,7 @@ __all__ = [
     "ManagerKubeconfig",
     "ManagerOptions",
     "Namespace",
+    "Origin",
     "SettingsFile",
     "context_option",
     "fetch",
@@ -135,6 +136,16 @@ Namespace = Annotated[
         envvar=NAMESPACE,
         help="Where the Secrets with the workers' kubeconfigs are.",
         rich_help_panel=_MANAGER,
+    ),
+]
+
+Origin = Annotated[
+    str,
+    typer.Option(
+        "--origin",
+        envvar=ORIGIN,
+        help="The manager's origin, as in its settings: names what is made on the worker.",
+        rich_help_panel="Worker cluster",
     ),
 ]
 

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from multikueue.kube.auth.credentials import Credentials
     from multikueue.kube.cluster_client import ClusterClient, WatchingClient
 
-__all__ = ["ReachableWorker", "SecretsNamespace", "WorkerAccess", "WorkerContext", "WorkerKubeconfig", "WorkerOptions"]
+__all__ = [
+    "ReachableWorker",
+    "SecretsNamespace",
+    "WorkerAccess",
+    "WorkerContext",
+    "WorkerKubeconfig",
+    "WorkerOptions",
+]
 
 _PANEL = "Worker cluster"
 
@@ -89,12 +96,18 @@ class WorkerOptions:
 
 
 class WorkerAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """The options that lead to workers."""
+    """The options that lead to workers. `rights`: what the caller needs there, in words; `remedy`: what gives them to the
+    account in the Secret of the worker of that name."""
 
     manager: ContextChoice
     namespace: str = "kueue-system"
     context: str | None = None
     kubeconfig: Path | None = None
+    rights: str = "read pods, pods/log and events"
+    remedy: str = (
+        "register it with --view-pods (multikueue clusters register {}),"
+        " or use a context of your own with --worker-context"
+    )
 
     @property
     def is_named(self) -> bool:
@@ -128,13 +141,10 @@ class WorkerAccess(msgspec.Struct, frozen=True, kw_only=True):
 
         own = await self._own(cluster)
         if own is not None:
-            return own, own.source, "ask for the right to read pods, pods/log and events there"
+            return own, own.source, f"ask for the right to {self.rights} there"
         kubeconfig, source = await self._registered(manager, cluster)
-        advice = (
-            f"register it with --view-pods (multikueue clusters register {cluster}),"
-            " or use a context of your own with --worker-context"
-        )
-        return await from_kubeconfig(kubeconfig, where=f"the kubeconfig of {cluster}"), source, advice
+        credentials = await from_kubeconfig(kubeconfig, where=f"the kubeconfig of {cluster}")
+        return credentials, source, self.remedy.format(cluster)
 
     async def _own(self, cluster: str) -> Credentials | None:
         from multikueue.kube.auth.credentials import contexts, from_environment

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, get_type_hints
 
 __all__ = ["bundled"]
 
@@ -24,7 +24,8 @@ def bundled(command: Callable[..., None]) -> Callable[..., None]:
         if not (isinstance(kind, type) and is_dataclass(kind)):
             parameters.append(parameter)
             continue
-        fields = list(inspect.signature(kind, eval_str=True).parameters.values())
+        hints = get_type_hints(kind, include_extras=True)
+        fields = [each.replace(annotation=hints[each.name]) for each in inspect.signature(kind).parameters.values()]
         bundles[parameter.name] = (kind, [each.name for each in fields])
         parameters += fields
 

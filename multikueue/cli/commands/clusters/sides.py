@@ -12,11 +12,11 @@ import typer
 
 from multikueue.cli.access.completion import clusters
 from multikueue.cli.access.connection import (
-    ORIGIN,
     ContextChoice,
     ManagerContext,
     ManagerKubeconfig,
     Namespace,
+    Origin,
     SettingsFile,
 )
 from multikueue.cli.access.contexts import contexts
@@ -107,15 +107,6 @@ WorkerContext = Annotated[
         show_default=False,
         rich_help_panel=WORKER,
         autocompletion=contexts,
-    ),
-]
-Origin = Annotated[
-    str,
-    typer.Option(
-        "--origin",
-        envvar=ORIGIN,
-        help="The manager's origin, as in its settings: names what is made on the worker.",
-        rich_help_panel=WORKER,
     ),
 ]
 

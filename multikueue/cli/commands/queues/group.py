@@ -9,18 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multikueue.cli.access.connection import (
-    Context,
     ContextChoice,
-    Kubeconfig,
     ManagerOptions,
-    SettingsFile,
     fetch_pairs,
     now,
     run_async,
 )
 from multikueue.cli.access.groups import group
 from multikueue.cli.commands.queues import stopping
+from multikueue.cli.commands.queues.fleet import (
+    ON_WORKERS,
+    OnWorkers,
+    list_on_workers,
+    on_workers,
+    row_there,
+)
 from multikueue.cli.commands.queues.naming import FoundQueue, InQueueNamespace, NamedQueue, find
+from multikueue.cli.commands.queues.rows import columns, row_of
+from multikueue.cli.commands.queues.syncing import sync
 from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.formats import Form, Format, NoHeaders, Output, SortBy, is_document
 from multikueue.cli.terminal.output import (
@@ -40,16 +46,14 @@ if TYPE_CHECKING:
     from multikueue.api.kind import Kind
     from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
     from multikueue.api.kueue.workload import Workload
+    from multikueue.cli.commands.queues.fleet import QueueThere
     from multikueue.kube.client import Client
 
 __all__ = ["app", "list_queues", "watch_queues"]
 
-app = group("queues", "See queues, hold and resume them.")
 
-COUNTS = (Column("PENDING"), Column("RESERVING"), Column("ADMITTED"), Column("STATE"), Column("AGE"))
-NAMESPACE = Column("NAMESPACE")
-LOCAL = (Column("NAME"), Column("CLUSTERQUEUE"), *COUNTS, Column("MESSAGE", is_wide=True))
-CLUSTER = (Column("NAME"), Column("COHORT"), *COUNTS, Column("MESSAGE", is_wide=True))
+app = group("queues", "See queues, hold, resume and sync them.")
+
 QUOTAS = (Column("FLAVOR"), Column("RESOURCE"), Column("RESERVED"), Column("BORROWED"), Column("QUOTA"))
 SPEND = tuple(map(Column, ("QUEUE", "NAMESPACE", "SPENT", "LIMIT", "WINDOW", "STATE")))
 LINE = (Column("PLACE"), Column("WORKLOAD"), Column("JOB"), Column("PRIORITY"), Column("AGE"))
@@ -68,19 +72,33 @@ def list_queues(
     sort_by: SortBy = "",
     no_headers: NoHeaders = False,
     *,
+    ways: OnWorkers,
     manager: ManagerOptions,
 ) -> None:
     """List queues with their waiting and admitted workloads.
 
+    With --workers each LocalQueue is followed by what it is on the workers that its jobs may go to, and by the ClusterQueue
+    there.
+
     \b
     Examples:
       multikueue queues list -n team-a -w
+      multikueue queues list -A --workers
       multikueue queues list --cluster-queues -o wide
     """
     from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
 
     kind = CLUSTER_QUEUES if cluster_queues else LOCAL_QUEUES
     target = manager.target
+    if ways.workers:
+        if cluster_queues or watch or sort_by:
+            raise typer.BadParameter("--workers lists LocalQueues, as they are now")
+        run_async(
+            lambda: list_on_workers(
+                target, ways.access(target), namespace, output, is_everywhere=all_namespaces, has_headers=not no_headers
+            )
+        )
+        return
     if watch:
         if is_document(output):
             raise typer.BadParameter("--watch shows rows: choose table or wide")
@@ -95,10 +113,10 @@ def list_queues(
 
     where, pairs = run_async(work)
     moment, spaced = now(), not where and not cluster_queues
-    rows = [_row(queue, moment) for _, queue in pairs]
+    rows = [row_of(queue, moment) for _, queue in pairs]
     print_items(
         PrintedList(
-            columns=_columns(kind, where),
+            columns=columns(kind, where),
             rows=[
                 (queue.metadata.namespace, *row) if spaced else row for row, (_, queue) in zip(rows, pairs, strict=True)
             ],
@@ -113,37 +131,50 @@ def list_queues(
 
 
 @app.command("show")
+@bundled
 def show_queue(
     name: NamedQueue,
     namespace: InQueueNamespace = None,
     output: Output = Format.TABLE,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    _config: SettingsFile = None,
+    *,
+    ways: OnWorkers,
+    manager: ManagerOptions,
 ) -> None:
     """Show one queue: its quota and who waits in it, in order.
+
+    With --workers also what it is on the workers that its jobs may go to, and the ClusterQueue there.
 
     \b
     Examples:
       multikueue queues show -n team-a batch
+      multikueue queues show -n team-a batch --workers
       multikueue queues show clusterqueue/shared
     """
-    target = ContextChoice(kubeconfig, context)
+    target = manager.target
 
-    async def work() -> tuple[FoundQueue, ClusterQueue | None, list[Workload]]:
+    async def work() -> tuple[FoundQueue, ClusterQueue | None, list[Workload], list[QueueThere]]:
         async with target.connect_in(namespace) as (client, where):
             found = await find(client, where, name)
+            if ways.workers and not found.kind.namespaced:
+                raise typer.BadParameter("--workers is for a LocalQueue: workers have ClusterQueues of their own")
+            there = await on_workers(client, ways.access(target), [found.queue]) if ways.workers else []
             if is_document(output):
-                return found, None, []
-            return found, await _with_quota(client, found.queue), await _line(client, found)
+                return found, None, [], there
+            return found, await _with_quota(client, found.queue), await _line(client, found), there
 
-    found, shared, line = run_async(work)
+    found, shared, line, there = run_async(work)
     if is_document(output):
-        print_document(found.item, output)
+        print_document(
+            {**found.item, "workers": [each.document for each in there]} if ways.workers else found.item, output
+        )
     elif output is Format.NAME:
         print(f"{found.kind.kind.lower()}.kueue.x-k8s.io/{found.queue.metadata.name}")
     else:
         _print_queue(found, shared, line)
+        if there:
+            print()
+            heading("On the workers")
+            print_table(ON_WORKERS, [row_there(each) for each in there], output)
 
 
 @app.command("spend")
@@ -201,6 +232,7 @@ def _spend(queue: LocalQueue | ClusterQueue, moment: datetime) -> tuple[str, ...
     return name, meta.namespace or "-", f"{account.spent_by(moment):.2f}", most, window, state
 
 
+app.command("sync")(sync)
 app.command("hold")(stopping.hold)
 app.command("resume")(stopping.resume)
 
@@ -213,52 +245,19 @@ async def watch_queues(
 
     async with target.connect_in(namespace) as (client, meant):
         where = "" if namespace == "" else meant
-        ticker = Ticker(_columns(kind, where), output, headers=has_headers)
+        ticker = Ticker(columns(kind, where), output, headers=has_headers)
 
         async def take(queue: LocalQueue | ClusterQueue, is_gone: bool) -> None:
             spaced = (queue.metadata.namespace,) if kind.namespaced and not where else ()
-            row = _row(queue, now())
+            row = row_of(queue, now())
             ticker.add((*spaced, *row[:5], "Gone", *row[6:]) if is_gone else (*spaced, *row))
 
         await follow(client, kind, where, take, rest=ticker.flush)
 
 
-def _columns(kind: Kind[Any], where: str) -> tuple[Column, ...]:
-    if not kind.namespaced:
-        return CLUSTER
-    return LOCAL if where else (NAMESPACE, *LOCAL)
-
-
-def _row(queue: LocalQueue | ClusterQueue, moment: datetime) -> tuple[str, ...]:
-    state = queue.status
-    counts = state.pending_workloads, state.reserving_workloads, state.admitted_workloads
-    parent = getattr(queue.spec, "cluster_queue", "") or getattr(queue.spec, "cohort_name", "")
-    made = age(queue.metadata.creation_timestamp, moment)
-    return queue.metadata.name, parent, *map(str, counts), _state(queue), made, _message(queue)
-
-
-def _state(queue: LocalQueue | ClusterQueue) -> str:
-    """The state in one word: from the stop policy, else from the condition Active."""
-    from multikueue.api.meta import find_condition
-
-    if queue.spec.stop_policy != "None":
-        return "Held" if queue.spec.stop_policy == "Hold" else "Drained"
-    active = find_condition(queue.status.conditions, "Active")
-    if active is None:
-        return "Unknown"
-    return "Active" if active.status == "True" else active.reason or "Inactive"
-
-
-def _message(queue: LocalQueue | ClusterQueue) -> str:
-    from multikueue.api.meta import find_condition
-
-    active = find_condition(queue.status.conditions, "Active")
-    return active.message if active else "no manager has looked at it yet"
-
-
 def _print_queue(found: FoundQueue, shared: ClusterQueue | None, line: Sequence[Workload]) -> None:
     queue, moment = found.queue, now()
-    _, parent, pending, reserving, admitted, state, made, message = _row(queue, moment)
+    _, parent, pending, reserving, admitted, state, made, message = row_of(queue, moment)
     title = "ClusterQueue" if found.kind.namespaced else "Cohort"
     facts = {title: parent, "State": state, "Message": message, "Pending": pending, "Reserving": reserving}
     print_facts(str(found), (facts | {"Admitted": admitted, "Age": made}).items())
