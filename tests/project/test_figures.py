@@ -7,8 +7,8 @@ import pytest
 from tests.project.figures import figures
 
 MOST = {
-    "modules": 346,
-    "lines": 65_300,
+    "modules": 349,
+    "lines": 66_100,
     "settings": 97,
     "methods of a class, at most": 35,
     "parameters of a function, at most": 9,

@@ -23,6 +23,7 @@ from multikueue.errors import ClusterUnreachable
 if TYPE_CHECKING:
     from multikueue.api.kind import Kind
     from multikueue.api.meta import Object
+    from multikueue.cli.access.server_clock import ServerClock
     from multikueue.kube import client as kube
     from multikueue.kube.auth.credentials import Credentials
     from multikueue.kube.cluster_client import ClusterClient
@@ -164,20 +165,24 @@ class ContextChoice(msgspec.Struct, frozen=True):
         return await from_environment(self.kubeconfig, self.context)
 
     @asynccontextmanager
-    async def connect(self) -> AsyncIterator[kube.Client]:
-        async with self.connect_in(None) as (client, _):
+    async def connect(self, clock: ServerClock | None = None) -> AsyncIterator[kube.Client]:
+        async with self.connect_in(None, clock) as (client, _):
             yield client
 
     @asynccontextmanager
-    async def connect_in(self, namespace: str | None) -> AsyncIterator[tuple[kube.Client, str]]:
-        """The client, and the namespace as given, else that of the context, as with kubectl."""
+    async def connect_in(
+        self, namespace: str | None, clock: ServerClock | None = None
+    ) -> AsyncIterator[tuple[kube.Client, str]]:
+        """The client, and the namespace as given, else that of the context, as with kubectl. Answers set the clock."""
         from multikueue.kube.client import Client
+        from multikueue.kube.transport.session import open_session
 
         # asyncio logs connections that break when Ctrl-C or a closed pipe ends the process: no news for a user.
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         credentials = await self.credentials()
         with noting_source(self.cluster, credentials):
-            async with Client.connect(credentials, cluster=self.cluster) as client:
+            transport = clock.transport if clock is not None else open_session
+            async with Client.connect(credentials, cluster=self.cluster, transport=transport) as client:
                 yield client, namespace or credentials.namespace
 
 

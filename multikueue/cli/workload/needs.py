@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import WorkerAccess
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["Need", "missing", "needs", "needs_of"]
+__all__ = ["Need", "has", "missing", "needs", "needs_of"]
 
 Tree = Mapping[str, Any]
 
@@ -64,7 +64,7 @@ async def missing(
     from multikueue.cli.workload.prospects import on_each
 
     async def lacking(worker: ClusterClient) -> list[Need]:
-        return [need for need in wanted if not await _has(worker, namespace, need)]
+        return [need for need in wanted if not await has(worker, namespace, need)]
 
     found, _ = await on_each(manager, reach, workers, lacking, within=ANSWER_WITHIN)
     return [
@@ -75,7 +75,7 @@ async def missing(
     ]
 
 
-async def _has(worker: ClusterClient, namespace: str, need: Need) -> bool:
+async def has(worker: ClusterClient, namespace: str, need: Need) -> bool:
     """Whether it is there, or cannot be seen."""
     try:
         await worker.request("GET", _PATHS[need.kind].format(namespace, quote(need.name, safe="")))

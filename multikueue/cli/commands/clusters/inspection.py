@@ -1,21 +1,33 @@
-"""Checks of workers with the manager's credentials, before they get work and before they are removed."""
+"""Checks of workers with the manager's credentials, before they get work and before they are removed, in one file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from multikueue.api.kind import Kind
-from multikueue.api.kinds import CLUSTER_QUEUES, DEFINITIONS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
+from multikueue.api.kinds import (
+    CLUSTER_QUEUES,
+    DEFINITIONS,
+    LOCAL_QUEUES,
+    MULTIKUEUE_CLUSTERS,
+    NAMESPACES,
+    SECRETS,
+    WORKLOADS,
+)
+from multikueue.api.kubernetes.builtins import KUBE_SYSTEM
+from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.kueue.workload import ORIGIN_LABEL, any_owner_of
 from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue.clusters import other_than
 from multikueue.cli.access.connection import now
 from multikueue.cli.access.worker_clusters import NO_END, RESOURCE, WorkerCluster, ends, gather
+from multikueue.cli.commands.clusters import soundness
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import Column, PrintedList
 from multikueue.cli.terminal.progress import each
@@ -30,9 +42,10 @@ from multikueue.registration.preflight import Finding, Level, Routes, preflight,
 from multikueue.store.workers.watch_scope import EVERYWHERE, namespaces_of
 
 if TYPE_CHECKING:
+    from multikueue.cli.access.server_clock import ServerClock
     from multikueue.quota.requests.devices import DeviceRules
     from multikueue.quota.visibility.differences import PodPolicies
-    from multikueue.settings import DeclaredKind
+    from multikueue.settings import DeclaredKind, Settings
 
 __all__ = [
     "Diagnosis",
@@ -61,6 +74,8 @@ class Report(msgspec.Struct, frozen=True):
 
     cluster: str
     findings: tuple[Finding, ...]
+    identity: str = ""
+    """The UID of its kube-system; empty if nobody looked, or may look."""
 
 
 def findings_listing(reports: Sequence[Report]) -> PrintedList:
@@ -123,16 +138,25 @@ async def check_all(
     kinds: Sequence[Kind[Any]] = (),
     devices: DeviceRules | None = None,
     flavors: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
+    clocks: Mapping[str, ServerClock] | None = None,
 ) -> list[Report]:
     """Check the clusters concurrently; one that hangs delays only the end. `kinds`: the declared kinds of jobs; `devices`:
-    what devices count as; `flavors`: the manager's flavors by those of workers, as `flavor` or `cluster/flavor`."""
+    what devices count as; `flavors`: the manager's flavors by those of workers, as `flavor` or `cluster/flavor`; `clocks`: of
+    the clusters by name, that of the manager under an empty one, as they are known after the calls."""
+    from multikueue.cli.workload.explanation import demand_by, requested
     from multikueue.cli.workload.pod_policies import read_policies
 
+    policies = await read_policies(manager, EVERYWHERE)
     ours = _Ours(
         way=await routes(manager),
         kinds=kinds,
         definitions=await definitions(manager),
-        policies=await read_policies(manager, EVERYWHERE),
+        policies=policies,
+        jobs=await soundness.ManagerJobs.read(
+            manager, lambda workload: requested(demand_by(policies, workload, settings), workload)
+        ),
+        clocks=clocks or {},
         devices=devices,
         flavors=flavors or {},
     )
@@ -141,10 +165,51 @@ async def check_all(
     )
     if failures:
         raise failures[0]
-    return reports
+    return _told_apart(reports, members, await _identity_of(manager))
 
 
-async def check_manager(manager: ClusterClient) -> list[Report]:
+def _told_apart(reports: Sequence[Report], members: Sequence[WorkerCluster], manager: str) -> list[Report]:
+    """The reports, with a failure for each name of a cluster that another one stands for: that of the eldest object. Names
+    that a manager has proven to lead to different clusters do."""
+    clusters = {member.name: member.cluster for member in members}
+    eldest = sorted(reports, key=lambda each: str(clusters[each.cluster].metadata.creation_timestamp))
+    found = list[Report]()
+    for report in reports:
+        before = eldest[: eldest.index(report)]
+        proven = set(other_than(clusters[report.cluster]))
+        same = [
+            each.cluster
+            for each in before
+            if report.identity == each.identity != ""
+            and each.cluster not in proven
+            and report.cluster not in other_than(clusters[each.cluster])
+        ]
+        if report.identity and report.identity == manager:
+            same = ["the manager cluster"]
+        if same:
+            repair = f"remove one of the names: multikueue clusters remove {report.cluster}"
+            twice = Finding("failed", "identity", f"it is the same cluster as {same[0]}", repair=repair)
+            report = replace(report, findings=(twice, *report.findings))
+        found.append(report)
+    return found
+
+
+async def _identity_of(client: ClusterClient) -> str:
+    try:
+        return (await client.get(NAMESPACES, KUBE_SYSTEM)).metadata.uid
+    except ApiError:
+        return ""
+
+
+async def check_manager(manager: ClusterClient, moment: datetime, roles: Collection[str] | None = None) -> list[Report]:
+    """What is wrong with the manager cluster: a Kueue of its own, versions of Kueue's API that nobody converts, what is lost by
+    that. Nothing where all is well. `roles`: those of the settings, if they are known."""
+    found = [*await soundness.own_kueue(manager, moment, roles), *await soundness.release(manager)]
+    found += await _old_versions(manager)
+    return [Report(MANAGER, tuple(found))] if found else []
+
+
+async def _old_versions(manager: ClusterClient) -> list[Finding]:
     """A warning of each version of Kueue's API that the manager cluster serves and nobody converts, and a failure for each
     object that lost fields by that. Nothing where Kueue converts, or where this user may not see whether it does."""
     from multikueue.api.kueue.conversion import GROUP, VERSION
@@ -174,7 +239,7 @@ async def check_manager(manager: ClusterClient) -> list[Report]:
         Finding("failed", f"{kind.kind} {key.name}", f"{', '.join(fields)} is lost: {ADVICE}")
         for kind, key, fields in losses
     ]
-    return [Report(MANAGER, (*served, *lost))] if served else []
+    return [*lost, *served]
 
 
 class _Ours(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,6 +251,13 @@ class _Ours(msgspec.Struct, frozen=True, kw_only=True):
     policies: PodPolicies
     devices: DeviceRules | None
     flavors: Mapping[str, str]
+    jobs: soundness.ManagerJobs
+    clocks: Mapping[str, ServerClock]
+
+    def ahead(self, cluster: str) -> timedelta | None:
+        """By how much its clock is ahead of the manager cluster's."""
+        there, here = (known.ahead if (known := self.clocks.get(name)) else None for name in (cluster, ""))
+        return there - here if there is not None and here is not None else None
 
 
 async def _check(member: WorkerCluster, ours: _Ours, *, connect: Connect, moment: datetime) -> Report:
@@ -199,7 +271,10 @@ async def _check(member: WorkerCluster, ours: _Ours, *, connect: Connect, moment
             offered, queues = namespaces_of(member.cluster), ours.way.queues_to(member.name)
             found = await preflight(worker, queues, ours.kinds, namespaces=offered, ours=ours.definitions)
             others = _compared(ours, await read_policies(worker, offered), _places(queues, offered))
-            others += await _flavors(member.name, worker, ours, offered)
+            others += await _of_queues(member.name, worker, ours, offered)
+            others += [*await soundness.release(worker), *await soundness.needed(worker, ours.jobs, queues)]
+            others += await _clashes(worker, ours.jobs, offered)
+            identity = await _identity_of(worker)
     except ClusterUnreachable as error:
         repair = "see whether it runs, and whether its URL leads there from here"
         return Report(member.name, (*known, Finding("unreachable", "API server", error.why, repair=repair)))
@@ -208,7 +283,8 @@ async def _check(member: WorkerCluster, ours: _Ours, *, connect: Connect, moment
         return Report(member.name, (*known, refused))
     except MultiKueueError as error:
         return Report(member.name, (*known, Finding("failed", "API server", str(error))))
-    return Report(member.name, (*known, *found, *others))
+    known += [*soundness.authority(member.kubeconfig, moment), *soundness.clock(ours.ahead(member.name))]
+    return Report(member.name, (*known, *found, *others), identity)
 
 
 def _places(queues: Iterable[ObjectKey], offered: Sequence[str]) -> list[str]:
@@ -216,20 +292,31 @@ def _places(queues: Iterable[ObjectKey], offered: Sequence[str]) -> list[str]:
     return sorted({key.namespace for key in queues if "" in offered or key.namespace in offered})
 
 
-async def _flavors(name: str, worker: ClusterClient, ours: _Ours, offered: Sequence[str]) -> list[Finding]:
-    """A warning of each pair of ClusterQueues where the worker's has no flavor that is known as one of the manager's: jobs that
-    have that flavor here are told, priced and counted there under a name that nobody gave them."""
-    from multikueue.quota.cache.status import flavor_names
-
+async def _of_queues(name: str, worker: ClusterClient, ours: _Ours, offered: Sequence[str]) -> list[Finding]:
+    """What its queues have, beside the manager's, the requests that wait, and its nodes."""
     try:
         shared = {each.metadata.name: each for each in (await worker.list(CLUSTER_QUEUES)).items}
         pages = [await worker.list(LOCAL_QUEUES, namespace=namespace) for namespace in offered]
     except ApiError:
         return []  # reported already, as a kind not served or a right missing
-    leading, told = ours.way.queues_to(name), dict[str, str]()
-    for queue in (item for page in pages for item in page.items):
+    leading = ours.way.queues_to(name)
+    local = {each.key: each for page in pages for each in page.items}
+    return [
+        *_flavors(name, ours, [each for key, each in local.items() if key in leading], shared),
+        *soundness.unfit(ours.jobs, leading, local, shared, ours.way.behind),
+        *soundness.oversold(shared.values(), await soundness.read_nodes(worker)),
+    ]
+
+
+def _flavors(name: str, ours: _Ours, queues: Sequence[LocalQueue], shared: Mapping[str, ClusterQueue]) -> list[Finding]:
+    """A warning of each pair of ClusterQueues where the worker's has no flavor that is known as one of the manager's: jobs that
+    have that flavor here are told, priced and counted there under a name that nobody gave them."""
+    from multikueue.quota.cache.status import flavor_names
+
+    told = dict[str, str]()
+    for queue in queues:
         own, theirs = ours.way.behind(queue.key), shared.get(queue.spec.cluster_queue)
-        if own is None or theirs is None or queue.key not in leading:
+        if own is None or theirs is None:
             continue
         there = flavor_names(theirs)
         known = {ours.flavors.get(f"{name}/{each}", ours.flavors.get(each, each)) for each in there}
@@ -238,6 +325,17 @@ async def _flavors(name: str, worker: ClusterClient, ours: _Ours, offered: Seque
             advice = "Name them alike, label their nodes alike, or say in capacity_follow.flavors which is which"
             told[f"flavors of {own.metadata.name}"] = f"{', '.join(lacking)}: {has}. {advice}"
     return [Finding("warning", subject, detail) for subject, detail in told.items()]
+
+
+async def _clashes(worker: ClusterClient, jobs: soundness.ManagerJobs, offered: Sequence[str]) -> list[Finding]:
+    """Nothing is read there while the manager has no jobs."""
+    if not jobs.workloads:
+        return []
+    try:
+        pages = [await worker.list(WORKLOADS, namespace=namespace) for namespace in offered]
+    except ApiError:
+        return []
+    return soundness.clashes(jobs, (each for page in pages for each in page.items))
 
 
 def _compared(ours: _Ours, theirs: PodPolicies, namespaces: Sequence[str]) -> list[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from multikueue.cli.terminal.exit import ExitCode
 from multikueue.cli.terminal.output import note
 
 if TYPE_CHECKING:
+    from multikueue.cli.access.server_clock import ServerClock
     from multikueue.cli.access.worker_clusters import WorkerCluster
     from multikueue.cli.commands.clusters.inspection import Report
     from multikueue.errors import MultiKueueError
@@ -139,13 +140,18 @@ async def side(target: ContextChoice, where: str, dry_run: bool, *, is_terse: bo
 
 
 @asynccontextmanager
-async def connect_with(name: str, kubeconfig: bytes) -> AsyncIterator[Client]:
-    """A connection to worker `name` by a kubeconfig such as the manager's Secrets hold."""
+async def connect_with(
+    name: str, kubeconfig: bytes, clocks: MutableMapping[str, ServerClock] | None = None
+) -> AsyncIterator[Client]:
+    """A connection to worker `name` by a kubeconfig such as the manager's Secrets hold. Its clock is added to the `clocks`."""
+    from multikueue.cli.access.server_clock import ServerClock
     from multikueue.kube.auth.credentials import from_kubeconfig
     from multikueue.kube.client import Client
 
-    credentials = await from_kubeconfig(kubeconfig, where=f"the kubeconfig of {name}")
-    async with Client.connect(credentials, cluster=name) as client:
+    credentials, clock = await from_kubeconfig(kubeconfig, where=f"the kubeconfig of {name}"), ServerClock()
+    if clocks is not None:
+        clocks[name] = clock
+    async with Client.connect(credentials, cluster=name, transport=clock.transport) as client:
         yield client
 
 

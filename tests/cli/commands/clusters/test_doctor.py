@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
+import yaml
 
-from multikueue.api.kinds import LOCAL_QUEUES, MULTIKUEUE_CLUSTERS
-from multikueue.cli.commands.clusters.inspection import Report, diagnoses, summary
+from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS
+from multikueue.cli.access.worker_repairs import make
+from multikueue.cli.commands.clusters.doctor import fixable, repairs
+from multikueue.cli.commands.clusters.inspection import Diagnosis, Report, diagnoses, summary
 from multikueue.registration.preflight import Finding
-from tests.builders import local_queue, multikueue_cluster
+from tests.builders import cluster_queue, local_queue, multikueue_cluster
+from tests.cli.cluster import Fake
+from tests.cli.commands.clusters.misconfigurations import WORKERS, WRONG, Fleet, Wrong
 from tests.cli.conftest import Run, World
 
 AGAIN = "register the cluster again"
@@ -86,3 +94,144 @@ def test_what_is_wrong_on_several_is_told_once_with_its_repair(joined: World, cl
 
 def test_an_unknown_name_is_an_error(joined: World, cli: Run) -> None:
     assert "there is no MultiKueueCluster 'w9'" in cli("doctor", "w9").err
+
+
+@pytest.fixture
+def reachable(joined: World) -> World:
+    """The user's kubeconfig has a context of the name of the worker, which lacks a LocalQueue and its namespace."""
+    config = yaml.safe_load(joined.kubeconfig.read_text())
+    config["contexts"].append({"name": "w1", "context": {"cluster": "worker", "user": "admin"}})
+    joined.kubeconfig.write_text(yaml.safe_dump(config))
+    joined.worker.add(CLUSTER_QUEUES, cluster_queue("cq").build())
+    joined.worker.sent.clear()
+    return joined
+
+
+def test_a_fix_is_shown_first(reachable: World, cli: Run) -> None:
+    shown = cli("doctor", "--fix", "--dry-run")
+
+    assert (shown.code, reachable.worker.sent) == (1, [])
+    assert [" ".join(line.split()) for line in shown.lines[1:3]] == [
+        "w1 Namespace team-a create -",
+        "w1 LocalQueue team-a/main create leads to ClusterQueue cq",
+    ]
+    assert "Nothing is changed." in shown.err
+
+
+def test_a_fix_is_made_and_looked_at_again(reachable: World, cli: Run) -> None:
+    done, again = cli("doctor", "--fix", "--yes"), cli("doctor", "--fix", "--yes")
+
+    assert (done.code, again.code, len(reachable.worker.sent)) == (0, 0, 2)
+    assert "w1: LocalQueue team-a/main created" in done.lines
+    assert "1 of 1 workers are ready; 0 problems." in done.lines
+    assert "There is nothing to fix here." in again.err
+
+
+DRAWS = 40
+
+
+def of(reports: Sequence[Report], cluster: str) -> list[Diagnosis]:
+    return [each for each in diagnoses(reports) if cluster in each.clusters]
+
+
+def first(reports: Sequence[Report], cluster: str) -> tuple[str, str]:
+    finding = next(iter(of(reports, cluster))).finding
+    return finding.subject, str(finding)
+
+
+def draws() -> list[tuple[str, ...]]:
+    """Three at a time, each of them twice."""
+    rng, drawn = random.Random(39), list[tuple[str, ...]]()
+    while len(drawn) < DRAWS:
+        names = [*WRONG]
+        rng.shuffle(names)
+        drawn += [tuple(names[at : at + 3]) for at in range(0, len(names) - 2, 3)]
+    return drawn[:DRAWS]
+
+
+@pytest.mark.anyio
+async def test_a_fleet_that_is_well_has_no_finding() -> None:
+    reports = await Fleet().examined()
+
+    assert [each.finding for each in diagnoses(reports)] == []
+    assert summary(reports) == "4 of 4 workers are ready; 0 problems."
+
+
+def test_there_are_more_than_forty() -> None:
+    assert len(WRONG) >= 40
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+async def test_its_cause_is_named_first(wrong: Wrong) -> None:
+    fleet = Fleet()
+    wrong.does(fleet, "w1")
+
+    reports = await fleet.examined()
+
+    subject, detail = first(reports, wrong.where("w1"))
+    assert subject == wrong.subject
+    assert wrong.words in detail
+    assert of(reports, "w0") == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("names", draws(), ids=" + ".join)
+async def test_of_three_each_ones_cause_is_named_first(names: tuple[str, ...]) -> None:
+    fleet = Fleet()
+    placed = list(zip((WRONG[name] for name in names), WORKERS[1:], strict=True))
+    for wrong, worker in placed:
+        wrong.does(fleet, worker)
+
+    reports = await fleet.examined()
+
+    for wrong, worker in placed:
+        where = wrong.where(worker)
+        told = [each.finding.cause for each in of(reports, where)]
+        by_itself = [each for report in reports if report.cluster == where for each in report.findings]
+        (named, *_) = [each for each in by_itself if each.subject == wrong.subject and wrong.words in str(each)]
+        others = sum(other.is_at_manager for other, _ in placed if other is not wrong) if wrong.is_at_manager else 0
+        assert named.cause in told[: 1 + 2 * others]
+
+
+async def fix(fleet: Fleet) -> list[str]:
+    """What could not be made."""
+    client, members = Fake(fleet.manager), await fleet.members()
+    chosen = fixable(members, await fleet.examined())
+    plans, failures = await repairs(client, chosen, fleet.reach, fleet.connect, "multikueue", "kueue-system")
+    _, refused = await make([plan for plan in plans if plan.wanted], fleet.reach)
+    return [str(each) for each in [*failures, *refused, *(one for plan in plans for one in plan.problems)]]
+
+
+def changed(before: dict[Any, Any], after: dict[Any, Any]) -> set[tuple[str, str, str]]:
+    return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+async def test_a_fix_makes_what_it_says_and_nothing_else(wrong: Wrong) -> None:
+    fleet = Fleet()
+    wrong.does(fleet, "w1")
+    before = fleet.snapshot()
+
+    await fix(fleet)
+    after = fleet.snapshot()
+    await fix(fleet)
+
+    assert changed(before, after) == {("w1", *made) for made in wrong.makes}
+    assert fleet.snapshot() == after
+
+
+@pytest.mark.anyio
+async def test_what_cannot_be_fixed_is_told() -> None:
+    fleet = Fleet()
+    WRONG["the role is somebody else's"].does(fleet, "w1")
+    WRONG["the ClusterQueue is missing too"].does(fleet, "w2")
+    WRONG["the namespace is missing"].does(fleet, "w3")
+
+    told = await fix(fleet)
+
+    assert len(told) == 2
+    assert any("w1: ClusterRole multikueue: it belongs to somebody else" in each for each in told)
+    assert any("w2: LocalQueue team-a/main: there is no ClusterQueue cq" in each for each in told)
+    assert ("w3", "LocalQueue", "team-a/main") in fleet.snapshot()
