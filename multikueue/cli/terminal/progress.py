@@ -13,7 +13,7 @@ from multikueue.cli.terminal import output
 from multikueue.cli.terminal.output import CLEAR_LINE, note
 from multikueue.errors import MultiKueueError
 
-__all__ = ["conclude", "each", "spinner"]
+__all__ = ["conclude", "each", "estimate", "spinner"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,13 +30,14 @@ _FRAMES = "|/-\\"
 
 
 async def each(
-    doing: str, things: Sequence[T], act: Callable[[T], Awaitable[R]]
+    doing: str, things: Sequence[T], act: Callable[[T], Awaitable[R]], *, at_once: int = AT_ONCE
 ) -> tuple[list[R], list[MultiKueueError]]:
     """What the act answers for each thing, and what failed, both in the order of the things: one that fails keeps no other
-    from it. Some are worked on at a time; the spinner counts."""
+    from it. Some are worked on `at_once`; the spinner counts, and says how long the rest takes at this rate."""
     import anyio
 
-    answers, failures, limit = dict[int, R](), dict[int, MultiKueueError](), anyio.CapacityLimiter(AT_ONCE)
+    answers, failures, limit = dict[int, R](), dict[int, MultiKueueError](), anyio.CapacityLimiter(at_once)
+    started = anyio.current_time()
 
     async def one(number: int, thing: T) -> None:
         async with limit:
@@ -46,12 +47,21 @@ async def each(
                 failures[number] = error
 
     def shown() -> str:
-        return f"{doing} ({len(answers) + len(failures)} of {len(things)})" if len(things) > 1 else doing
+        over = len(answers) + len(failures)
+        left = estimate(over, len(things), anyio.current_time() - started)
+        return f"{doing} ({over} of {len(things)}{left})" if len(things) > 1 else doing
 
     async with spinner(shown), anyio.create_task_group() as tasks:
         for number, thing in enumerate(things):
             tasks.start_soon(one, number, thing)
     return [answers[number] for number in sorted(answers)], [failures[number] for number in sorted(failures)]
+
+
+def estimate(done: int, total: int, seconds: float) -> str:
+    """How long the rest takes if it goes on as in these seconds, such as `, about 3m left`; empty while that is unknown, or
+    soon over."""
+    left = timedelta(seconds=seconds / done * (total - done)) if done else timedelta()
+    return f", about {output.since(left)} left" if left > SPINNER_AFTER * 5 else ""
 
 
 def conclude(done: str, number: int, failures: Sequence[MultiKueueError]) -> None:

@@ -87,3 +87,16 @@ def test_work_on_one_thing_needs_no_summary(capsys: pytest.CaptureFixture[str]) 
     conclude("doubled", 1, [])
 
     assert capsys.readouterr().err == ""
+
+
+ESTIMATES = {
+    "nothing is done yet": ((0, 10, 60.0), ""),
+    "half is done": ((5, 10, 600.0), ", about 10m left"),
+    "it is soon over": ((9, 10, 18.0), ""),
+    "it is over": ((10, 10, 600.0), ""),
+}
+
+
+@pytest.mark.parametrize(("seen", "words"), ESTIMATES.values(), ids=ESTIMATES)
+def test_the_rest_takes_as_long_as_what_is_done_did(seen: tuple[int, int, float], words: str) -> None:
+    assert progress.estimate(*seen) == words

@@ -18,8 +18,9 @@ from multikueue.cli.access.connection import (
     run_async,
 )
 from multikueue.cli.access.groups import group
-from multikueue.cli.commands.clusters.cordoning import cordon, drain, uncordon
+from multikueue.cli.commands.clusters.cordoning import cordon, uncordon
 from multikueue.cli.commands.clusters.discovery import discover
+from multikueue.cli.commands.clusters.draining import drain
 from multikueue.cli.commands.clusters.joining import register, remove_clusters, rotate
 from multikueue.cli.commands.clusters.sides import MeantClusters, connect_with, end_by
 from multikueue.cli.terminal.bundles import bundled
