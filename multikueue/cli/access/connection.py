@@ -23,7 +23,7 @@ from multikueue.errors import ClusterUnreachable
 if TYPE_CHECKING:
     from multikueue.api.kind import Kind
     from multikueue.api.meta import Object
-    from multikueue.cli.access.server_clock import ServerClock
+    from multikueue.cli.access.server_facts import ServerFacts
     from multikueue.kube import client as kube
     from multikueue.kube.auth.credentials import Credentials
     from multikueue.kube.cluster_client import ClusterClient
@@ -165,15 +165,15 @@ class ContextChoice(msgspec.Struct, frozen=True):
         return await from_environment(self.kubeconfig, self.context)
 
     @asynccontextmanager
-    async def connect(self, clock: ServerClock | None = None) -> AsyncIterator[kube.Client]:
-        async with self.connect_in(None, clock) as (client, _):
+    async def connect(self, facts: ServerFacts | None = None) -> AsyncIterator[kube.Client]:
+        async with self.connect_in(None, facts) as (client, _):
             yield client
 
     @asynccontextmanager
     async def connect_in(
-        self, namespace: str | None, clock: ServerClock | None = None
+        self, namespace: str | None, facts: ServerFacts | None = None
     ) -> AsyncIterator[tuple[kube.Client, str]]:
-        """The client, and the namespace as given, else that of the context, as with kubectl. Answers set the clock."""
+        """The client, and the namespace as given, else that of the context, as with kubectl. Answers set the facts."""
         from multikueue.kube.client import Client
         from multikueue.kube.transport.session import open_session
 
@@ -181,7 +181,7 @@ class ContextChoice(msgspec.Struct, frozen=True):
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         credentials = await self.credentials()
         with noting_source(self.cluster, credentials):
-            transport = clock.transport if clock is not None else open_session
+            transport = facts.transport if facts is not None else open_session
             async with Client.connect(credentials, cluster=self.cluster, transport=transport) as client:
                 yield client, namespace or credentials.namespace
 

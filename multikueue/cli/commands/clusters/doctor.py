@@ -11,7 +11,7 @@ import typer
 from msgspec.structs import replace
 
 from multikueue.cli.access.connection import ManagerOptions, Namespace, Origin, now, run_async
-from multikueue.cli.access.server_clock import ServerClock
+from multikueue.cli.access.server_facts import ServerFacts
 from multikueue.cli.commands.clusters.sides import MeantClusters, Yes, connect_with, end_by
 from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.exit import CommandFailed
@@ -123,8 +123,8 @@ async def look_at(
         from multikueue.manager.engine import device_rules
 
         devices, flavors = device_rules(settings.quota), settings.capacity_follow.flavors
-    clocks = {"": ServerClock()}
-    async with manager.target.connect(clocks[""]) as client:
+    facts = {"": ServerFacts()}
+    async with manager.target.connect(facts[""]) as client:
         found, failures = await meant.find(client, namespace)
         if not found and not failures:
             raise CommandFailed("there are no clusters to check: multikueue clusters register --help")
@@ -132,13 +132,13 @@ async def look_at(
         reports = await inspection.check_all(
             client,
             found,
-            connect=partial(connect_with, clocks=clocks),
+            connect=partial(connect_with, facts=facts),
             moment=now(),
             kinds=kinds,
             devices=devices,
             flavors=flavors,
             settings=settings,
-            clocks=clocks,
+            facts=facts,
         )
         roles = settings.roles if settings is not None else None
         return [*await inspection.check_manager(client, now(), roles), *reports], failures

@@ -42,7 +42,7 @@ from multikueue.registration.preflight import Finding, Level, Routes, preflight,
 from multikueue.store.workers.watch_scope import EVERYWHERE, namespaces_of
 
 if TYPE_CHECKING:
-    from multikueue.cli.access.server_clock import ServerClock
+    from multikueue.cli.access.server_facts import ServerFacts
     from multikueue.quota.requests.devices import DeviceRules
     from multikueue.quota.visibility.differences import PodPolicies
     from multikueue.settings import DeclaredKind, Settings
@@ -139,11 +139,11 @@ async def check_all(
     devices: DeviceRules | None = None,
     flavors: Mapping[str, str] | None = None,
     settings: Settings | None = None,
-    clocks: Mapping[str, ServerClock] | None = None,
+    facts: Mapping[str, ServerFacts] | None = None,
 ) -> list[Report]:
     """Check the clusters concurrently; one that hangs delays only the end. `kinds`: the declared kinds of jobs; `devices`:
-    what devices count as; `flavors`: the manager's flavors by those of workers, as `flavor` or `cluster/flavor`; `clocks`: of
-    the clusters by name, that of the manager under an empty one, as they are known after the calls."""
+    what devices count as; `flavors`: the manager's flavors by those of workers, as `flavor` or `cluster/flavor`; `facts`: of
+    the clusters by name, those of the manager under an empty one, as they are known after the calls."""
     from multikueue.cli.workload.explanation import demand_by, requested
     from multikueue.cli.workload.pod_policies import read_policies
 
@@ -156,7 +156,7 @@ async def check_all(
         jobs=await soundness.ManagerJobs.read(
             manager, lambda workload: requested(demand_by(policies, workload, settings), workload)
         ),
-        clocks=clocks or {},
+        facts=facts or {},
         devices=devices,
         flavors=flavors or {},
     )
@@ -252,11 +252,11 @@ class _Ours(msgspec.Struct, frozen=True, kw_only=True):
     devices: DeviceRules | None
     flavors: Mapping[str, str]
     jobs: soundness.ManagerJobs
-    clocks: Mapping[str, ServerClock]
+    facts: Mapping[str, ServerFacts]
 
     def ahead(self, cluster: str) -> timedelta | None:
         """By how much its clock is ahead of the manager cluster's."""
-        there, here = (known.ahead if (known := self.clocks.get(name)) else None for name in (cluster, ""))
+        there, here = (known.ahead if (known := self.facts.get(name)) else None for name in (cluster, ""))
         return there - here if there is not None and here is not None else None
 
 
@@ -275,6 +275,9 @@ async def _check(member: WorkerCluster, ours: _Ours, *, connect: Connect, moment
             others += [*await soundness.release(worker), *await soundness.needed(worker, ours.jobs, queues)]
             others += await _clashes(worker, ours.jobs, offered)
             identity = await _identity_of(worker)
+            if (facts := ours.facts.get(member.name)) is not None:
+                await facts.look_at_certificate()
+                others += soundness.certificate(facts.ends, moment)
     except ClusterUnreachable as error:
         repair = "see whether it runs, and whether its URL leads there from here"
         return Report(member.name, (*known, Finding("unreachable", "API server", error.why, repair=repair)))

@@ -24,7 +24,7 @@ from multikueue.cli.terminal.exit import ExitCode
 from multikueue.cli.terminal.output import note
 
 if TYPE_CHECKING:
-    from multikueue.cli.access.server_clock import ServerClock
+    from multikueue.cli.access.server_facts import ServerFacts
     from multikueue.cli.access.worker_clusters import WorkerCluster
     from multikueue.cli.commands.clusters.inspection import Report
     from multikueue.errors import MultiKueueError
@@ -141,17 +141,18 @@ async def side(target: ContextChoice, where: str, dry_run: bool, *, is_terse: bo
 
 @asynccontextmanager
 async def connect_with(
-    name: str, kubeconfig: bytes, clocks: MutableMapping[str, ServerClock] | None = None
+    name: str, kubeconfig: bytes, facts: MutableMapping[str, ServerFacts] | None = None
 ) -> AsyncIterator[Client]:
-    """A connection to worker `name` by a kubeconfig such as the manager's Secrets hold. Its clock is added to the `clocks`."""
-    from multikueue.cli.access.server_clock import ServerClock
+    """A connection to worker `name` by a kubeconfig such as the manager's Secrets hold. The `facts` get what its server
+    tells."""
+    from multikueue.cli.access.server_facts import ServerFacts
     from multikueue.kube.auth.credentials import from_kubeconfig
     from multikueue.kube.client import Client
 
-    credentials, clock = await from_kubeconfig(kubeconfig, where=f"the kubeconfig of {name}"), ServerClock()
-    if clocks is not None:
-        clocks[name] = clock
-    async with Client.connect(credentials, cluster=name, transport=clock.transport) as client:
+    credentials, told = await from_kubeconfig(kubeconfig, where=f"the kubeconfig of {name}"), ServerFacts()
+    if facts is not None:
+        facts[name] = told
+    async with Client.connect(credentials, cluster=name, transport=told.transport) as client:
         yield client
 
 

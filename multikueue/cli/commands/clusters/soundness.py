@@ -27,6 +27,7 @@ __all__ = [
     "BROKEN_CONVERSION",
     "ManagerJobs",
     "authority",
+    "certificate",
     "clashes",
     "clock",
     "needed",
@@ -39,6 +40,8 @@ __all__ = [
 
 SKEW = timedelta(seconds=5)
 """Clusters that keep time differ by less than a second; the header Date tells whole ones."""
+
+ENDS_SOON = timedelta(days=30)
 
 RENEWED_WITHIN = timedelta(minutes=1)
 """A Lease that is not renewed for so long is held by nobody."""
@@ -110,11 +113,22 @@ def authority(kubeconfig: bytes, moment: datetime) -> list[Finding]:
     except (ValueError, ConfigurationError):
         return []  # the connection says what is wrong with it
     repair = "put the present authority into its kubeconfig: register the cluster again"
-    if not ends or min(ends) > moment + timedelta(days=30):
+    if not ends or min(ends) > moment + ENDS_SOON:
         return []
     if min(ends) > moment:
         return [Finding("warning", "TLS authority", f"ends on {min(ends):%Y-%m-%d}", repair=repair)]
     return [Finding("failed", "TLS authority", f"ended on {min(ends):%Y-%m-%d}", repair=repair)]
+
+
+def certificate(ends: datetime | None, moment: datetime) -> list[Finding]:
+    """Whether the certificate of its API server ends soon. One that has ended is no connection."""
+    if ends is None:
+        return []
+    if ends > moment + ENDS_SOON:
+        return [Finding("ok", "TLS certificate", f"ends on {ends:%Y-%m-%d}")]
+    return [
+        Finding("warning", "TLS certificate", f"ends on {ends:%Y-%m-%d}", repair="renew that of the API server there")
+    ]
 
 
 def clashes(jobs: ManagerJobs, there: Iterable[Workload]) -> list[Finding]:

@@ -15,7 +15,7 @@ from multikueue.api import kinds
 from multikueue.api.kueue.queues import LabelSelector
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CLUSTER_UID_ANNOTATION, CORDON_ANNOTATION
-from multikueue.cli.access.server_clock import ServerClock
+from multikueue.cli.access.server_facts import ServerFacts
 from multikueue.cli.access.worker_access import ReachableWorker
 from multikueue.cli.access.worker_clusters import WorkerCluster, gather
 from multikueue.cli.commands.clusters.inspection import MANAGER, Report, check_all, check_manager
@@ -64,13 +64,15 @@ def kubeconfig(name: str, *, server: str = "", ends: timedelta = timedelta(days=
 
 @dataclass
 class Fleet:
-    """`gone` do not answer, `strange` do not know the credential; `ahead` is by how many seconds clocks are."""
+    """`gone` do not answer, `strange` do not know the credential; `ahead` is by how many seconds clocks are,
+    `ends` in which time certificates end."""
 
     manager: Cluster = field(default_factory=lambda: Cluster("manager"))
     workers: dict[str, Cluster] = field(default_factory=lambda: {name: Cluster(name) for name in WORKERS})
     gone: set[str] = field(default_factory=set)
     strange: set[str] = field(default_factory=set)
     ahead: dict[str, float] = field(default_factory=dict)
+    ends: dict[str, timedelta] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         manager = self.manager
@@ -126,11 +128,12 @@ class Fleet:
         return found
 
     async def examined(self) -> list[Report]:
-        clocks = {name: ServerClock() for name in ("", *WORKERS)}
-        for name, clock in clocks.items():
-            clock.ahead = timedelta(seconds=self.ahead.get(name, 0))
+        facts = {name: ServerFacts() for name in ("", *WORKERS)}
+        for name, told in facts.items():
+            told.ahead = timedelta(seconds=self.ahead.get(name, 0))
+            told.ends = NOW + self.ends.get(name, timedelta(days=300))
         manager = Fake(self.manager)
-        reports = await check_all(manager, await self.members(), connect=self.connect, moment=NOW, clocks=clocks)
+        reports = await check_all(manager, await self.members(), connect=self.connect, moment=NOW, facts=facts)
         return [*await check_manager(manager, NOW), *reports]
 
     def snapshot(self) -> dict[tuple[str, str, str], Any]:
@@ -274,6 +277,13 @@ def is_strange(fleet: Fleet, name: str) -> None:
 def clock_is(seconds: float) -> Callable[[Fleet, str], object]:
     def change(fleet: Fleet, name: str) -> None:
         fleet.ahead[name] = seconds
+
+    return change
+
+
+def certificate_ends(within: timedelta) -> Callable[[Fleet, str], object]:
+    def change(fleet: Fleet, name: str) -> None:
+        fleet.ends[name] = within
 
     return change
 
@@ -487,6 +497,7 @@ WRONG: dict[str, Wrong] = {
         f"LimitRange {SPACE}/l",
         "defaultRequest.memory",
     ),
+    "its certificate ends soon": Wrong(certificate_ends(timedelta(days=9)), "TLS certificate", "ends on"),
     "its clock is ahead": Wrong(clock_is(90), "clock", "90s ahead of the manager cluster's"),
     "its clock is behind": Wrong(clock_is(-600), "clock", "600s behind the manager cluster's"),
     "its Kueue converts badly": Wrong(runs_kueue("v0.20.3"), "Kueue's release", "0.20.3: its conversion webhook"),

@@ -7,18 +7,21 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
-from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS
+from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS
 from multikueue.cli.access.worker_repairs import make
 from multikueue.cli.commands.clusters.doctor import fixable, repairs
 from multikueue.cli.commands.clusters.inspection import Diagnosis, Report, diagnoses, summary
 from multikueue.registration.preflight import Finding
-from tests.builders import cluster_queue, local_queue, multikueue_cluster
+from testbed.objects import MULTIKUEUE_CLUSTER, SECRET
+from tests.builders import admission_check, cluster_queue, local_queue, multikueue_cluster
 from tests.cli.cluster import Fake
 from tests.cli.commands.clusters.misconfigurations import WORKERS, WRONG, Fleet, Wrong
 from tests.cli.conftest import Run, World
+from tests.cli.field import MERGE, Field
 
 AGAIN = "register the cluster again"
 FINE = Finding("ok", "API server", "reached")
@@ -235,3 +238,36 @@ async def test_what_cannot_be_fixed_is_told() -> None:
     assert any("w1: ClusterRole multikueue: it belongs to somebody else" in each for each in told)
     assert any("w2: LocalQueue team-a/main: there is no ClusterQueue cq" in each for each in told)
     assert ("w3", "LocalQueue", "team-a/main") in fleet.snapshot()
+
+
+@pytest.mark.anyio
+async def test_rights_and_queues_are_given_back_on_clusters_that_ask_for_them(field: Field) -> None:
+    """The same on API servers with RBAC: the account that `register` made, and an administrator's context."""
+    for kind, name, namespace in ((MULTIKUEUE_CLUSTER, "worker1", ""), (SECRET, "multikueue-worker1", "kueue-system")):
+        await field.manager.delete(kind, name, namespace)
+    registered = await field.run("clusters", "register", "worker1", "--context", "worker1", "--config-name", "all")
+    assert registered.code == 0, registered.err
+    await field.manager.create(_tree(ADMISSION_CHECKS, admission_check("mk").config("all").build()))
+    await field.manager.create(_tree(CLUSTER_QUEUES, cluster_queue("own").checks("mk").build()))
+    await field.manager.create(_tree(LOCAL_QUEUES, local_queue("own", "own", namespace="default").build()))
+    await field.clients["worker1"].create(_tree(CLUSTER_QUEUES, cluster_queue("own").build()))
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/multikueue"
+    role = json.loads(await field.clients["worker1"].request("GET", path))
+    rules = [rule for rule in role["rules"] if "jobs" not in rule["resources"]]
+    await field.clients["worker1"].request("PATCH", path, body={"rules": rules}, content_type=MERGE)
+
+    told = await field.run("doctor", "worker1")
+    fixed = await field.run("doctor", "worker1", "--fix", "--yes")
+    synced = await field.run("queues", "sync", "worker1", "--yes")
+
+    assert (told.code, "rights" in told.out, "LocalQueue default/own" in told.out) == (1, True, True)
+    assert "worker1: ClusterRole multikueue updated" in fixed.out
+    assert "worker1: LocalQueue default/own created" in fixed.out
+    assert (fixed.code, fixed.out.splitlines()[-1]) == (0, "1 of 1 workers are ready; 0 problems.")
+    assert (synced.code, synced.out) == (0, "")
+
+
+def _tree(kind: Any, value: Any) -> dict[str, Any]:
+    tree: dict[str, Any] = json.loads(msgspec.json.encode(value))
+    meta = {key: each for key, each in tree["metadata"].items() if key in ("name", "namespace")}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **tree, "metadata": meta}
