@@ -556,7 +556,9 @@ MADE = (
     Made(
         "no node of the worker is free", Code.PodNotScheduled, in_main(), after=(pod(placed=False),), state="Starting"
     ),
-    Made("its only pod starts", Code.PodsStarting, in_main(), after=(pod(reason="ContainerCreating"),), state="Starting"),
+    Made(
+        "its only pod starts", Code.PodsStarting, in_main(), after=(pod(reason="ContainerCreating"),), state="Starting"
+    ),
     Made("a pod is ready", None, in_main(), after=(pod("Running", ready=True),), state="Running"),
     Made("it has succeeded", None, in_main(), after=(ends(complete_job),), state="Finished"),
     Made(

@@ -144,8 +144,9 @@ async def check_all(
     """Check the clusters concurrently; one that hangs delays only the end. `kinds`: the declared kinds of jobs; `devices`:
     what devices count as; `flavors`: the manager's flavors by those of workers, as `flavor` or `cluster/flavor`; `facts`: of
     the clusters by name, those of the manager under an empty one, as they are known after the calls."""
-    from multikueue.cli.workload.explanation import demand_by, requested
+    from multikueue.cli.workload.explanation import demand_by
     from multikueue.cli.workload.pod_policies import read_policies
+    from multikueue.workload.nomination.foresight import requested
 
     policies = await read_policies(manager, EVERYWHERE)
     ours = _Ours(

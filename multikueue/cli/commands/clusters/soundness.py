@@ -157,7 +157,7 @@ def unfit(
 ) -> list[Finding]:
     """Resources of the manager's ClusterQueues of which those there have no quota, and workloads that wait and request more
     than theirs could ever use. `own`: the manager's ClusterQueue by LocalQueue."""
-    from multikueue.cli.workload.explanation import excess
+    from multikueue.workload.nomination.foresight import excess
 
     told = dict[str, Finding]()
     for key in leading:
