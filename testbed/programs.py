@@ -2,9 +2,8 @@
 
 They are Go tool dependencies of small modules: one for each release of Kueue (`modules/kueue-*`), with the Kubernetes that goes
 with it or, where their libraries differ, beside one for that Kubernetes (`modules/kubernetes-*`), and one for OCM. The variable
-KUEUE chooses the release. The place of its programs is a folder in the user's cache whose name depends on these files and on
-how we link, so that all clones of one version share one build. A program appears there by a rename, when it is complete: an
-interrupted build goes on where it stopped.
+KUEUE chooses the release. The place of its programs is a folder in the user's cache whose name depends on these files and the
+flags, so that all clones of one version share one build. A program that is complete appears there: a build can go on.
 
 One Kueue is built a second time, with a line of its `main.go` changed: with the feature gate MultiKueue on, and its MultiKueue
 controllers not running, as whoever puts ours in their place and dispatches Pods builds it. Where the peer is measured without
@@ -93,12 +92,9 @@ class Build:
 
 WRAPPER = Path(__file__).with_name("edited_compile.py")
 
+# Nobody debugs these programs, and a compiler ends before its garbage matters: both take a third of the CPU of the builds.
 COMPILED = "-dwarf=false"
-"""Nobody debugs these programs, and the compiler need not describe them."""
-
 UNHURRIED = {"GOGC": "off", "GOMEMLIMIT": "2GiB"}
-"""A compiler ends before its garbage matters. Both together take a third of the CPU of the builds."""
-
 COMMON_FLAGS = ("-trimpath", f"-gcflags=all={COMPILED}")
 PLAIN_FLAGS = ("-ldflags=-s -w",)
 

@@ -22,7 +22,7 @@ from multikueue.registration.choices import OUR_NAME
 from multikueue.registration.plan import LABELS, Right, Wanted
 from multikueue.registration.preflight import missing_rights
 
-__all__ = ["SYNCED_LABEL", "LackingQueues", "QueuesThere", "lacking", "look_for_lacking", "refuse_another_cluster"]
+__all__ = ["SYNCED_LABEL", "LackingQueues", "QueuesOnWorker", "lacking", "look_for_lacking", "refuse_another_cluster"]
 
 SYNCED_LABEL = "multikueue.dev/synced-by"
 """On a namespace or LocalQueue of a worker: the origin of the manager for whose queues it was made."""
@@ -37,7 +37,7 @@ _MAKE_NAMESPACES = Right("", "namespaces", ("create",), is_namespaced=False)
 _MAKE_QUEUES = Right("kueue.x-k8s.io", "localqueues", ("create",))
 
 
-class QueuesThere(msgspec.Struct, frozen=True, kw_only=True):
+class QueuesOnWorker(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker has. `namespaces` has those that were asked for: None is one that may not be seen, and one that is missing
     has no entry."""
 
@@ -56,7 +56,7 @@ class LackingQueues(msgspec.Struct, frozen=True):
 def lacking(
     queues: Sequence[LocalQueue],
     spaces: Mapping[str, Namespace],
-    there: QueuesThere,
+    there: QueuesOnWorker,
     *,
     origin: str = OUR_NAME,
     cluster_queue: str = "",
@@ -115,7 +115,7 @@ async def look_for_lacking(
     if not places:
         return LackingQueues()
     shared = {each.metadata.name: each for each in (await worker.list(CLUSTER_QUEUES)).items}
-    there = QueuesThere(queues=known, cluster_queues=shared, namespaces=await _namespaces(worker, places))
+    there = QueuesOnWorker(queues=known, cluster_queues=shared, namespaces=await _namespaces(worker, places))
     found = lacking(queues, spaces, there, origin=origin, cluster_queue=cluster_queue)
     return _allowed(found, await _refused_places(worker, found.wanted), advice)
 

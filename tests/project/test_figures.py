@@ -7,8 +7,8 @@ import pytest
 from tests.project.figures import figures
 
 MOST = {
-    "modules": 349,
-    "lines": 66_100,
+    "modules": 352,
+    "lines": 66_000,
     "settings": 97,
     "methods of a class, at most": 35,
     "parameters of a function, at most": 9,

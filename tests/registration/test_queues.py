@@ -14,7 +14,7 @@ from multikueue.registration.queues import (
     NAME_LABEL,
     SYNCED_LABEL,
     LackingQueues,
-    QueuesThere,
+    QueuesOnWorker,
     lacking,
     look_for_lacking,
     refuse_another_cluster,
@@ -27,13 +27,13 @@ SIDE = local_queue("side", "cq", namespace="team-a").build()
 TEAM = {"team-a": namespace("team-a").labels(team="a", secret="x").build()}
 
 
-def there(**has: Any) -> QueuesThere:
+def there(**has: Any) -> QueuesOnWorker:
     everything: dict[str, Any] = {
         "queues": frozenset(),
         "cluster_queues": {"cq": cluster_queue("cq").build()},
         "namespaces": {},
     }
-    return QueuesThere(**everything | has)
+    return QueuesOnWorker(**everything | has)
 
 
 def made(found: LackingQueues) -> list[str]:
@@ -42,7 +42,7 @@ def made(found: LackingQueues) -> list[str]:
 
 SPACE, QUEUE, OTHER = "Namespace team-a", "LocalQueue team-a/main", "LocalQueue team-a/side"
 
-SEEN: dict[str, tuple[QueuesThere, list[str]]] = {
+SEEN: dict[str, tuple[QueuesOnWorker, list[str]]] = {
     "nothing": (there(), [SPACE, QUEUE, OTHER]),
     "the namespace": (there(namespaces=TEAM), [QUEUE, OTHER]),
     "a namespace that may not be seen": (there(namespaces={"team-a": None}), [QUEUE, OTHER]),
@@ -52,7 +52,7 @@ SEEN: dict[str, tuple[QueuesThere, list[str]]] = {
 
 
 @pytest.mark.parametrize(("seen", "expected"), SEEN.values(), ids=SEEN)
-def test_what_is_missing_is_made_and_nothing_else(seen: QueuesThere, expected: list[str]) -> None:
+def test_what_is_missing_is_made_and_nothing_else(seen: QueuesOnWorker, expected: list[str]) -> None:
     found = lacking([MAIN, SIDE], TEAM, seen)
 
     assert (made(found), found.problems) == (expected, {})
@@ -67,7 +67,7 @@ def test_what_is_made_says_whose_it_is_and_where_it_leads() -> None:
     assert queue.body["spec"] == {"clusterQueue": "cq"}
 
 
-def selecting(**labels: str) -> QueuesThere:
+def selecting(**labels: str) -> QueuesOnWorker:
     shared = cluster_queue("cq").namespaces(LabelSelector(match_labels=labels)).build()
     return there(cluster_queues={"cq": shared})
 
@@ -90,14 +90,14 @@ def test_a_namespace_is_selected_by_its_name() -> None:
     assert NAME_LABEL not in space.body["metadata"]["labels"]
 
 
-PROBLEMS: dict[str, tuple[QueuesThere, str]] = {
+PROBLEMS: dict[str, tuple[QueuesOnWorker, str]] = {
     "no ClusterQueue of that name": (
         there(cluster_queues={"other": cluster_queue("other").build()}),
         "there is no ClusterQueue cq (there are: other)",
     ),
     "one that does not select the new namespace": (selecting(team="b"), "does not select namespace team-a"),
     "one that does not select the namespace there": (
-        QueuesThere(
+        QueuesOnWorker(
             queues=frozenset(),
             cluster_queues=selecting(team="a").cluster_queues,
             namespaces={"team-a": namespace("team-a").build()},
@@ -108,7 +108,7 @@ PROBLEMS: dict[str, tuple[QueuesThere, str]] = {
 
 
 @pytest.mark.parametrize(("seen", "words"), PROBLEMS.values(), ids=PROBLEMS)
-def test_a_queue_that_would_take_no_jobs_is_not_made(seen: QueuesThere, words: str) -> None:
+def test_a_queue_that_would_take_no_jobs_is_not_made(seen: QueuesOnWorker, words: str) -> None:
     found = lacking([MAIN], TEAM, seen)
 
     assert found.wanted == ()
