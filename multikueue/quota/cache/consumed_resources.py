@@ -40,8 +40,9 @@ class UsageDecay(msgspec.Struct, frozen=True, kw_only=True):
     is_cut_at_thousandths: bool = False
 
     def forgotten(self, elapsed: timedelta) -> float:
-        """The part that decays in that time, from 0 to 1; 0 without a half-life, so that there are no penalties."""
-        if not self.half_life:
+        """The part that decays in that time, from 0 to 1; 0 without a half-life, so that there are no penalties. Nothing decays
+        in less than no time: who sampled before may have had a clock ahead of ours."""
+        if not self.half_life or elapsed < timedelta():
             return 0.0
         return 1.0 - math.pow(0.5, elapsed.total_seconds() / self.half_life.total_seconds())
 
@@ -151,7 +152,7 @@ class ConsumedResources:
         status = queue.status.fair_sharing
         is_told = status is not None and status.admission_fair_sharing_status is not None
         record = self._records.get(queue.key)
-        if record is not None and is_told and now - record.at < self._decay.interval:
+        if record is not None and is_told and timedelta() <= now - record.at < self._decay.interval:
             return self._decay.interval - (now - record.at)
         if self._decay.half_life:
             before = record or _Record(_by_resource(used) if self._decay.may_begin_with_usage else {}, now)

@@ -201,6 +201,21 @@ def test_and_admission_makes_history_of_it() -> None:
     assert history.usage(A) == 4
 
 
+@pytest.mark.parametrize("ahead", [1, 600, 10**6, 2 * 10**9], ids=["a second", "ten minutes", "days", "decades"])
+def test_a_history_of_later_than_now_neither_grows_nor_stands_still(ahead: int) -> None:
+    """The clock of the leader before was ahead, or somebody else wrote the status."""
+    history = ConsumedResources(UsageDecay(half_life=MINUTE, interval=5 * MINUTE))
+    history.set_queue(_with_history(queue(), {"cpu": "8"}, ahead))
+    wl = workload("wl").request(cpu=1).build()
+    history.charge(A, wl.key, demand(workload_spec(wl)))
+    history.admitted(A, wl.key, takes={}, used={}, now=after(0))
+    assert told(history) == {"cpu": "8"}
+    history.set_queue(_with_history(queue(), {"cpu": "8"}, ahead))
+    assert history.sample(_with_history(queue(), {"cpu": "8"}, ahead), {}, after(0)) == 5 * MINUTE
+    history.sample(queue(), {}, after(300))
+    assert told(history) == {"cpu": "250m"}
+
+
 def test_quota_that_is_given_back_costs_nothing() -> None:
     history = ConsumedResources(UsageDecay(half_life=5 * MINUTE))
     charged(history, cpu=4)
