@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -44,6 +45,9 @@ Q = TypeVar("Q", bound=WorkQueue[Any])
 
 NAMESPACE, CHECK, CONFIG, QUEUE = "team", "mk", "mk", "main"
 ORIGIN = "multikueue"
+
+MOST_CONFLICTS = 20
+"""A key that meets more of them before all is at rest waits, as it would for its back-off."""
 
 AT_ONCE = Retention(copies=timedelta())
 """Copies of finished jobs go at once: few tests are about those that stay."""
@@ -127,7 +131,8 @@ class Table:
         worker.isolated()
 
     async def settle(self) -> None:
-        """Until nothing is left to do. A conflict is looked at again; any other error is the test's."""
+        """Until nothing is left to do. A conflict is looked at again, some times; any other error is the test's."""
+        self._conflicts = Counter[Any]()
         loops: list[tuple[WorkQueue[Any], Callable[[Any], Awaitable[Result]]]] = [
             *((loop.queue, loop.reconcile) for loop in self.runnables.loops),
             *((self.queues.outboxes[name], outbox.reconcile) for name, outbox in self.outboxes.items()),
@@ -156,14 +161,19 @@ class Table:
         try:
             if (await reconcile(key)).again_after == timedelta():
                 queue.add(key)
-        except Conflict:
-            queue.add(key)
+        except Conflict as error:
+            self._conflicts[key] += 1
+            if self._conflicts[key] <= MOST_CONFLICTS:
+                queue.add(key)
+            else:
+                self.errors.append(error)
         except MultiKueueError as error:
             self.errors.append(error)
         finally:
             queue.done(key)
 
     errors: list[MultiKueueError]
+    _conflicts: Counter[Any]
 
     def _cycle(self) -> bool:
         due = self.engine.scheduler.next_look(self.now())

@@ -19,7 +19,7 @@ from multikueue.api.meta import ObjectKey, ObjectMeta, decoder, encode
 from multikueue.api.multikueue.clusters import ClusterProfile, MultiKueueCluster
 from multikueue.api.multikueue.ocm import Placement
 from multikueue.dispatch.copies.plan import Absent, Plan
-from multikueue.dispatch.remote import Asked
+from multikueue.dispatch.remote import Asked, Unfit
 from multikueue.jobs.framework.nesting import Nested
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.frameworks import Adapters
@@ -60,6 +60,16 @@ def noted_by(change: Callable[[Store], None]) -> list[str]:
     store, noted = stored()
     change(store)
     return [key for key in noted.keys if key.startswith("workload ")]
+
+
+def test_what_a_worker_could_not_take_is_forgotten_with_the_workload() -> None:
+    store, _ = stored()
+    worker = store.worker("w1")
+    worker.pass_over(KEY, Unfit("no", NOW + timedelta(minutes=5)))
+    worker.expectations.look(KEY, NOW)
+    store.forget(KEY)
+    assert not worker.expectations.is_passed_over(KEY)
+    assert worker.expectations.looked(KEY) is None
 
 
 @pytest.mark.parametrize("follows", ["nothing", "a new workload of that name"])

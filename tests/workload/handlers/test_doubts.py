@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api import kinds
 from multikueue.api.kueue.workload import FAILED_ON
 from multikueue.api.meta import ObjectKey, encode
-from multikueue.dispatch.remote import Asked
-from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, ServerError, Throttled
+from multikueue.dispatch.remote import Asked, Remote
+from multikueue.errors import (
+    AlreadyExists,
+    ClusterUnreachable,
+    Conflict,
+    Forbidden,
+    InvalidObject,
+    MultiKueueError,
+    ServerError,
+    Throttled,
+)
 from multikueue.testing import NOW
+from multikueue.workload.case import MAX_NOMINATED
+from multikueue.workload.handlers.doubts import may_be_there, until_lost
 from multikueue.workload.phases import Phase
 from tests.controllers.table import NAMESPACE, Table, job_body, table
 from tests.workload.builders import (
@@ -24,6 +36,7 @@ from tests.workload.builders import (
     admitted_copy,
     away,
     but,
+    case_of,
     copy,
     decided,
     remote_job,
@@ -40,6 +53,9 @@ WEBHOOK = ServerError(500, "InternalError", 'failed calling webhook "policy": co
 STORAGE = ServerError(500, "InternalError", "etcdserver: request timed out")
 BUSY = Throttled(429, "TooManyRequests", "later")
 HANGS = ClusterUnreachable("w1", "no answer in time")
+GARBLED = InvalidObject("answer of w1", "$", "object")
+CONFLICT = Conflict(409, "Conflict", "admission webhook denied the request: the object has been modified")
+TAKEN = AlreadyExists(409, "AlreadyExists", "so it is said")
 
 
 def breaks(world: Table, worker: str, error: MultiKueueError, *calls: str) -> None:
@@ -73,6 +89,8 @@ def message(world: Table) -> str:
         pytest.param(BUSY, 60, id="a server that is busy for long loses it"),
         pytest.param(STORAGE, 150, id="a server error leaves a doubt, which ends with a read"),
         pytest.param(HANGS, 150, id="a call without an answer leaves a doubt, which ends with a read"),
+        pytest.param(GARBLED, 150, id="so does an answer that nobody can read"),
+        pytest.param(CONFLICT, 60, id="a server that sees a conflict in each creation loses it"),
     ],
 )
 async def test_a_job_that_a_worker_does_not_take_goes_to_a_free_one(error: MultiKueueError, seconds: int) -> None:
@@ -87,7 +105,11 @@ async def test_a_job_that_a_worker_does_not_take_goes_to_a_free_one(error: Multi
     assert any("w1" in words for _, words in world.said())
 
 
-@pytest.mark.parametrize("error", [WEBHOOK, BUSY, STORAGE, HANGS], ids=["webhook", "busy", "storage", "hangs"])
+@pytest.mark.parametrize(
+    "error",
+    [WEBHOOK, BUSY, STORAGE, HANGS, GARBLED],
+    ids=["webhook", "busy", "storage", "hangs", "garbled"],
+)
 async def test_the_only_worker_gets_the_job_once_it_can_take_it(error: MultiKueueError) -> None:
     world = table(workers=1)
     breaks(world, "w1", error, "create jobs")
@@ -105,9 +127,29 @@ async def test_the_only_worker_gets_the_job_once_it_can_take_it(error: MultiKueu
     assert world.store.refusals.count(world.time) == {}
 
 
-async def test_what_was_carried_out_though_the_answer_was_an_error_is_found_and_not_made_twice() -> None:
+@pytest.mark.parametrize("call", ["create workloads", "create jobs"])
+async def test_a_name_that_is_taken_by_what_is_not_there_is_asked_for_seldom(call: str) -> None:
+    world = table(workers=1)
+    breaks(world, "w1", TAKEN, call)
+    world.submit()
+    await world.settle()
+    await passes(world, 25, step=1, admitting="w1")
+    assert not any("w1" in words for _, words in world.said())
+    await passes(world, 95, step=1, admitting="w1")
+    assert 0 < world.workers["w1"].calls.count(call) <= 120 / 5 + 1
+    (words,) = [words for _, words in world.said() if "w1" in words]
+    assert words.endswith("is taken, by nothing that is there")
+    breaks(world, "w1", TAKEN)
+    await passes(world, 30, admitting="w1")
+    assert world.runs_on() == ["w1"]
+
+
+@pytest.mark.parametrize("error", [STORAGE, HANGS, GARBLED], ids=["storage", "hangs", "garbled"])
+async def test_what_was_carried_out_though_the_answer_was_an_error_is_found_and_not_made_twice(
+    error: MultiKueueError,
+) -> None:
     world = table(workers=2)
-    world.workers["w1"].lose_answer = lambda verb, plural: STORAGE if (verb, plural) == ("create", "jobs") else None
+    world.workers["w1"].lose_answer = lambda verb, plural: error if (verb, plural) == ("create", "jobs") else None
     world.submit()
     await world.settle()
     with world.workers["w1"].unheard(kinds.JOBS):
@@ -343,6 +385,55 @@ def test_after_an_eviction_by_others_any_worker_not_yet_seen_holds_the_job_back(
     assert (told(decision), decision.again_after) == ([], timedelta(minutes=15))
     for seen in (worker("w2"), away(worker("w2"))):
         assert told(decided(local, worker("w1", admitted_copy()), seen, may_be_anywhere=True)) == ["CreateJob w1"]
+
+
+MANY = ("w1", *(f"n{number}" for number in range(MAX_NOMINATED - 1)))
+FEW = ("w1",)
+
+
+@pytest.mark.parametrize(
+    ("named", "failed", "is_configured", "is_held"),
+    [
+        pytest.param(FEW, "", True, False, id="one that was not named has nothing"),
+        pytest.param(FEW, "w3 at 2026-01-01T11:00:00Z", True, False, id="nor has it after a failure elsewhere"),
+        pytest.param(FEW, "w2 at 2026-01-01T11:00:00Z", True, True, id="where an attempt failed, it may have"),
+        pytest.param(MANY, "", True, True, id="of more than can be named, each that is configured may have"),
+        pytest.param(MANY, "", False, False, id="but none that is not"),
+        pytest.param(("w1", "w2"), "", False, True, id="one that was named may have, configured or not"),
+    ],
+)
+def test_a_worker_not_yet_seen_holds_a_job_back_only_if_it_may_have_it(
+    named: tuple[str, ...], failed: str, is_configured: bool, is_held: bool
+) -> None:
+    local = reserved().nominated(*named)
+    local = local.condition(FAILED_ON, reason="AttemptFailed", message=failed) if failed else local
+    unseen = away(but(worker("w2"), is_known=False, is_configured=is_configured))
+    decision = decided(local, worker("w1", admitted_copy()), unseen)
+    assert told(decision) == ([] if is_held else ["CreateJob w1"])
+
+
+@pytest.mark.parametrize("has_job", [True, False])
+@pytest.mark.parametrize(
+    ("remote", "now", "may_be"),
+    [
+        pytest.param(worker("w2"), NOW, False, id="reached"),
+        pytest.param(away(worker("w2")), NOW, True, id="out of reach"),
+        pytest.param(away(worker("w2")), LATE, False, id="lost"),
+    ],
+)
+def test_a_job_may_be_where_it_was_seen_and_cannot_be_removed(
+    remote: Remote, now: datetime, may_be: bool, has_job: bool
+) -> None:
+    case = case_of(reserved(), remote, now=now)
+    left = replace(remote, job=worker("w2", copy(EARLIER), remote_job(EARLIER)).job if has_job else None)
+    assert may_be_there(case, left) is (may_be and has_job)
+
+
+def test_whom_is_lost_by_now_nobody_waits_for() -> None:
+    lost, other = away(worker("w1"), since=NOW - timedelta(minutes=20)), away(worker("w2"))
+    case = case_of(reserved(), lost, other)
+    assert until_lost(case, [lost, other]) == timedelta(minutes=15)
+    assert until_lost(case, [lost]) is None
 
 
 def test_a_worker_out_of_reach_that_was_asked_for_the_job_is_nominated_again() -> None:

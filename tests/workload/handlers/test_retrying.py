@@ -22,6 +22,7 @@ from tests.workload.builders import (
     pending,
     remote_job,
     reserved,
+    unchecked,
     won,
     worker,
 )
@@ -50,6 +51,19 @@ def test_the_workload_is_tried_again(remotes: tuple[Remote, ...], now: object, m
     text = message if "Previously" in message else f'{message}, Previously: "Ready"'
     assert check_of(decision.status) == ("Retry", text)
     assert [event.message for event in decision.events] == [text]
+
+
+@pytest.mark.parametrize(
+    "is_checked", [True, False], ids=["by its check", "without the check, by an eviction of its own"]
+)
+def test_an_attempt_is_ended_in_one_way(is_checked: bool) -> None:
+    local = won("w1") if is_checked else unchecked().cluster_name("w1").nominated()
+    status = decided(local, away(worker("w1", admitted_copy(), remote_job())), now=LATE).status
+    assert status is not None
+    evicted = [each.reason for each in status.conditions if (each.type, each.status) == ("Evicted", "True")]
+    assert evicted == ([] if is_checked else ["AdmissionCheck"])
+    assert [each.state for each in status.admission_checks] == (["Retry"] if is_checked else [])
+    assert status.cluster_name == ("w1" if is_checked else None)
 
 
 def test_an_eviction_on_the_worker_says_what_was_before_in_every_release() -> None:

@@ -181,8 +181,8 @@ class Outbox:
         for part in missing(job, self.worker.job_of(key)):
             try:
                 await self._create_part(part, key, local, action.attempt)
-            except (ApiError, ClusterUnreachable) as error:
-                if is_unsure(error):
+            except (ApiError, ClusterUnreachable, InvalidObject) as error:
+                if isinstance(error, InvalidObject) or is_unsure(error):
                     if self.worker.expectations.asked(key) is None:
                         raise  # the watch has shown the job by now
                     self.worker.ask_for_job(key, replace(asked, why=excerpt(str(error))))
@@ -233,9 +233,8 @@ class Outbox:
         except AlreadyExists:
             found = await self._adopt(adapter.kind, self.worker.jobs.of(adapter.kind), part.key, of=key)
             if found is not None and key not in prebuilt_key(found):
-                self._refused.pass_over(
-                    key, f"{adapter.kind.kind} {part.key} of another workload is still there", AWAY_MEMORY
-                )
+                why = f"{adapter.kind.kind} {part.key} of another workload is still there"
+                self._refused.gives_way(CreateJob, key, why)
         else:
             self.worker.jobs.upsert(made)
 
@@ -363,8 +362,11 @@ class Outbox:
         """The name is taken: by an object of ours whose creation was unconfirmed, or by a foreign one, left alone (I6)."""
         try:
             found = await self.client.get(kind, key)
-        except NotFound:
-            self.context.queues.workloads.add(of or key)
+        except NotFound:  # it went meanwhile; or a server says so each time
+            action = CreateJob if of else CreateWorkload
+            self._refused.gives_way(
+                action, of or key, f"the name of {kind.kind} {key} is taken, by nothing that is there"
+            )
             return None
         if self._is_ours(found):
             attempt = found.metadata.annotations.get(ATTEMPT_ANNOTATION, "").partition("/")[0]

@@ -90,18 +90,25 @@ class RefusedCalls:
 
     def fails(self, action: Action, key: ObjectKey, error: MultiKueueError) -> None:
         """The call will be made again. What lasts is told once: by an event, and in the check's message."""
-        what, why, name = WORDS[type(action)], excerpt(str(error)), self.worker.name
-        is_sure = isinstance(error, (Forbidden, Invalid))
-        if self._refusals.fails(key, what, why, self.context.now(), cluster=name, is_sure=is_sure):
-            self._tell(key, failing(name, f"{what}: {why}"))
+        self._fails(key, WORDS[type(action)], str(error), is_sure=isinstance(error, (Forbidden, Invalid)))
+
+    def gives_way(self, action: type[Action], key: ObjectKey, why: str) -> None:
+        """Passes the worker over for a moment: what has the name should be gone soon. It is told if it lasts."""
+        self._fails(key, WORDS[action], why, is_sure=False)
+        self.pass_over(key, why, AWAY_MEMORY)
+
+    def _fails(self, key: ObjectKey, what: str, why: str, *, is_sure: bool) -> None:
+        name, words = self.worker.name, excerpt(why)
+        if self._refusals.fails(key, what, words, self.context.now(), cluster=name, is_sure=is_sure):
+            self._tell(key, failing(name, f"{what}: {words}"))
             self.context.queues.workloads.add(key)
 
     def judge(self, key: ObjectKey, what: str, error: ApiError | ClusterUnreachable) -> None:
         """Raises a transient error, for a retry, as long as it does not last. An error that will repeat makes the worker unfit
         for a while."""
-        if isinstance(error, (Unauthorized, Conflict, ClusterUnreachable)):
+        if isinstance(error, (Unauthorized, ClusterUnreachable)):
             raise error
-        if not isinstance(error, (Throttled, ServerError)):
+        if not isinstance(error, (Conflict, Throttled, ServerError)):
             self.unfit(key, f"{what}: {error}")
             return
         before = self._refusals.get(key, cluster=self.worker.name)
