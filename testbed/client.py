@@ -304,7 +304,7 @@ async def _changes(stream: aiohttp.StreamReader) -> AsyncIterator[tuple[str, Obj
 
 
 async def eventually(predicate: Callable[[], Awaitable[T | None]], *, timeout: float = 30, interval: float = 0.05) -> T:
-    """Call `predicate` until its result is true, and return that. The timeout only ends a wait in vain: it is no
+    """Call `predicate` until its result is true, and return that. The timeout only ends a wait that nothing ends: it is no
     measure, since a busy machine is slow.
 
     In `predicate`, a failed `assert` and a missing object mean "not yet"; the last one is the cause a failed test shows.

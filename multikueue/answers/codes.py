@@ -39,7 +39,7 @@ class Code(Enum):
     WorkerAway = "The worker that runs it does not answer."
     ImageNotPulled = "A worker cannot pull the image of a pod."
     ContainerNotCreated = (
-        "A worker cannot create a container of a pod, for lack of a ConfigMap or a Secret, for example."
+        "A worker cannot create a container of a pod, for example since a ConfigMap or a Secret is missing."
     )
     ContainerCrashes = "A container of a pod ends again and again."
     PodNotScheduled = "No node of the worker takes a pod."

@@ -84,7 +84,7 @@ def _tiers(placement: Placement, workload: Workload, fleet: Fleet) -> tuple[tupl
 
 
 def _reason(placement: Placement, fleet: Fleet, *, is_nobody: bool) -> str:
-    """The clusters that the Placement names in vain. Unusable workers are named only if none is nominated: they change."""
+    """The clusters that the Placement names beside workers. Unusable ones are named only if none is nominated: they change."""
     whys = {worker.name: worker.why for worker in fleet.workers}
     names = dict.fromkeys(name for group in placement.groups for name in group)
     foreign = [name for name in names if name not in whys]

@@ -61,7 +61,7 @@ class Crowd:
     @classmethod
     @asynccontextmanager
     async def around(cls, stage: Stage) -> AsyncIterator[Self]:
-        """The stage with CROWD workers, LIARS of them behind liars that tell the truth as yet."""
+        """The stage with CROWD workers, LIARS of them behind liars that still tell the truth."""
         bed = SandboxBed(Plan(workers=CROWD - len(stage.bed.workers)))
         command = [sys.executable, "-m", "testbed.hostile.liars"]
         liars = Process("liars", command, log=stage.bed.folder / "liars.log", converses=True)

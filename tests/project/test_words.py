@@ -158,7 +158,9 @@ SHARED = {
 """Names of two public classes of the manager, and what both have in common."""
 
 UNUSUAL = re.compile(
-    r"(?<![A-Za-z])(mend(s|ed|ing)?|h(e|is|im|imself))(?![A-Za-z])|\b(anew|shall|hence|thereby|upon)\b", re.IGNORECASE
+    r"(?<![A-Za-z])(mend(s|ed|ing)?|h(e|is|im|imself))(?![A-Za-z])|\b(anew|shall|hence|thereby|upon)\b"
+    r"|\b(in vain|at no need|for lack of|as yet)\b",
+    re.IGNORECASE,
 )
 """Words that a reader of Kubernetes' documentation does not meet there, and pronouns of men for whoever it is."""
 

@@ -380,7 +380,7 @@ async def test_a_job_without_the_mark_is_refused_and_runs_nowhere(crew: Team) ->
 
 
 async def test_a_job_without_the_mark_is_refused_before_it_has_quota(narrow: Team) -> None:
-    """While another one has it: so it neither preempts anybody nor waits in vain."""
+    """While another one has it: so it neither preempts anybody nor waits for nothing."""
     await submit(narrow, "first", **WHOLE)
     await narrow.runs_on("first")
     await narrow.manager.create(

@@ -176,8 +176,8 @@ TELLING: dict[str, tuple[Steps, list[str]]] = {
     "reported active": ((_does("reported", None, "", NOW, None),), ["reach"]),
     "reported with namespaces": ((CONNECTED, _does("reported", None, "", NOW, ("a",))), ["reach", "use"]),
     "in trouble": ((_does("troubled", "no answer"),), ["why"]),
-    "asked in vain": ((_does("probe_failed", NOW, NOW, HOUR),), []),
-    "asked in vain for long": (
+    "asked without an answer": ((_does("probe_failed", NOW, NOW, HOUR),), []),
+    "asked without an answer for long": (
         (_does("suspected", NOW - HOUR), _does("awaited"), _does("probe_failed", NOW, NOW, HOUR)),
         ["use"],
     ),

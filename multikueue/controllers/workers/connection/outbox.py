@@ -234,7 +234,7 @@ class Outbox:
             found = await self._adopt(adapter.kind, self.worker.jobs.of(adapter.kind), part.key, of=key)
             if found is not None and key not in prebuilt_key(found):
                 why = f"{adapter.kind.kind} {part.key} of another workload is still there"
-                self._refused.gives_way(CreateJob, key, why)
+                self._refused.goes_elsewhere(CreateJob, key, why)
         else:
             self.worker.jobs.upsert(made)
 
@@ -364,7 +364,7 @@ class Outbox:
             found = await self.client.get(kind, key)
         except NotFound:  # it went meanwhile; or a server says so each time
             action = CreateJob if of else CreateWorkload
-            self._refused.gives_way(
+            self._refused.goes_elsewhere(
                 action, of or key, f"the name of {kind.kind} {key} is taken, by nothing that is there"
             )
             return None

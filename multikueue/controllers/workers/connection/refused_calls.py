@@ -92,7 +92,7 @@ class RefusedCalls:
         """The call will be made again. What lasts is told once: by an event, and in the check's message."""
         self._fails(key, WORDS[type(action)], str(error), is_sure=isinstance(error, (Forbidden, Invalid)))
 
-    def gives_way(self, action: type[Action], key: ObjectKey, why: str) -> None:
+    def goes_elsewhere(self, action: type[Action], key: ObjectKey, why: str) -> None:
         """Passes the worker over for a moment: what has the name should be gone soon. It is told if it lasts."""
         self._fails(key, WORDS[action], why, is_sure=False)
         self.pass_over(key, why, AWAY_MEMORY)

@@ -79,12 +79,12 @@ def test_a_long_moment_is_one_line() -> None:
 def test_the_summary_tells_of_jobs_that_ran_twice_at_no_need() -> None:
     board = dispatched()
     board.see("large", "ADDED", remote_job(uid="1"), 2.0)
-    assert "ran twice at no need 0" in " ".join(drawn(summary(board)).split())
+    assert "ran twice without need 0" in " ".join(drawn(summary(board)).split())
     board.see("small", "ADDED", remote_job(uid="2"), 3.0)
-    assert "ran twice at no need 1" in " ".join(drawn(summary(board)).split())
+    assert "ran twice without need 1" in " ".join(drawn(summary(board)).split())
     board.see(MANAGER, "MODIFIED", local(conditions=RESERVED), 4.0)
     board.courses["a"].evictions = 1
-    assert "ran twice at no need 0" in " ".join(drawn(summary(board)).split())
+    assert "ran twice without need 0" in " ".join(drawn(summary(board)).split())
 
 
 def test_colours_and_words_are_explained() -> None:

@@ -40,7 +40,7 @@ async def test_it_ends_with_every_job_done_and_says_what_happened() -> None:
     assert "the manager is killed" in shown
     assert "a burst: 4 jobs at once" in shown
     assert re.search(r"jobs finished +12\b", shown)
-    assert re.search(r"ran twice at no need +0\b", shown)
+    assert re.search(r"ran twice without need +0\b", shown)
 
 
 async def test_a_job_that_never_ends_is_told_by_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ async def test_kept_clusters_are_served_until_the_end(monkeypatch: pytest.Monkey
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(play, Options(jobs=1, speed=10, workers=1, keep=True), Console(file=text, width=200))
         with anyio.fail_after(30):
-            while "ran twice at no need" not in text.getvalue():  # noqa: ASYNC110
+            while "ran twice without need" not in text.getvalue():  # noqa: ASYNC110
                 await anyio.sleep(0.05)
         told = text.getvalue()
         assert told.startswith("export KUBECONFIG="), "the way to look is told before the drama"

@@ -112,7 +112,7 @@ def summary(board: Board) -> RenderableType:
     facts = {
         "jobs submitted": str(len(courses)),
         "jobs finished": str(board.finished),
-        "jobs that ran twice at no need": str(board.repeated),
+        "jobs that ran twice without need": str(board.repeated),
         "had to leave their worker and ran again": str(sum(c.evictions > 0 for c in courses)),
         "from submission to start": start,
     }

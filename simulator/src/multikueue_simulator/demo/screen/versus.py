@@ -56,7 +56,7 @@ def comparison(ours: Board, peer: Board, *, never: int) -> RenderableType:
         ("", *NAMES),
         ("last job finished after", *map(_end, boards)),
         ("jobs that never finish", str(len(ours.courses) - ours.finished), str(never)),
-        ("jobs that ran twice at no need", *(str(board.repeated) for board in boards)),
+        ("jobs that ran twice without need", *(str(board.repeated) for board in boards)),
         ("longest pause without a start", *(_seconds(longest_pause(board)) for board in boards)),
         ("from submission to start, median", *(_wait(board, 0.5) for board in boards)),
         ("from submission to start, p95", *(_wait(board, 0.95) for board in boards)),
