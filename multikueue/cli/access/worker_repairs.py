@@ -106,13 +106,16 @@ async def look_for_queues(
     return await each("looking at", members, one)
 
 
-async def make(plans: Sequence[RepairPlan], reach: Reach) -> tuple[list[str], list[MultiKueueError]]:
-    """Make what is lacking, on some workers at a time: the names of those that have all of it now, and what failed."""
+async def make(
+    plans: Sequence[RepairPlan], reach: Reach, tell: Callable[[str], None] = say
+) -> tuple[list[str], list[MultiKueueError]]:
+    """Make what is lacking, on some workers at a time, and tell of each object: the names of those that have all of it now, and
+    what failed."""
     from multikueue.registration.ownership import OwnershipStep, Side
 
     def report(step: OwnershipStep) -> None:
         if step.action != "unchanged":
-            say(f"{step.where}: {step.what} {step.action}")
+            tell(f"{step.where}: {step.what} {step.action}")
 
     async def one(plan: RepairPlan) -> str:
         async with reach(plan.member) as worker:

@@ -16,7 +16,7 @@ from multikueue.cli.commands.clusters.sides import MeantClusters, Yes, connect_w
 from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
-from multikueue.cli.terminal.output import Column, note, print_document, print_table
+from multikueue.cli.terminal.output import Column, note, print_document, print_table, say
 from multikueue.registration.choices import OUR_NAME
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ async def _fix(
             return failures
         if not fixing.yes:
             typer.confirm("Go on?", abort=True, err=True)
-        _, refused = await make(lacking, reach)
+        _, refused = await make(lacking, reach, note if is_document(output) else say)
         return [*failures, *refused]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -21,7 +22,6 @@ from multikueue.cli.terminal.progress import AT_ONCE, conclude, each, estimate, 
 
 if TYPE_CHECKING:
     from multikueue.api.kueue.workload import Workload
-    from multikueue.api.meta import ObjectKey
     from multikueue.errors import MultiKueueError
     from multikueue.kube.client import Client
 
@@ -34,7 +34,8 @@ through the downward API."""
 WITHDRAWN_WITHIN = timedelta(seconds=10)
 """The time of the manager to take back copies that wait on a worker once it is cordoned, before they are queued again."""
 
-LOOK_EVERY = timedelta(seconds=2)
+LOOK_EVERY = timedelta(seconds=5)
+"""Each look lists all workloads."""
 
 
 class RunningPolicy(StrEnum):
@@ -169,7 +170,7 @@ async def _empty(
     names = [name for name in running if name not in untold]
     await _withdraw(client, names)
     if policy.running is not RunningPolicy.REQUEUE:
-        await _until_over(client, names, until)
+        await _until_over(client, {name: running[name] for name in names}, until)
     if policy.running is not RunningPolicy.WAIT:
         await _requeue(client, names, policy, until)
     left, _ = _there(names, await _workloads(client) if names else [])
@@ -190,6 +191,7 @@ async def _signal(
     from multikueue.api.kubernetes.printed import PODS
     from multikueue.cli.access.worker_access import WorkerAccess
     from multikueue.cli.workload.related_objects import RelatedObjects
+    from multikueue.errors import MultiKueueError, NotFound
 
     remedy = "have a context {0!r} in your kubeconfig that may"
     access = WorkerAccess(manager=target, rights="list and patch pods", remedy=remedy)
@@ -202,7 +204,8 @@ async def _signal(
                 for workload in running[name]:
                     pods = await RelatedObjects(worker.client, workload).pods()
                     for _, pod in pods:
-                        await worker.client.merge_patch(PODS, pod.key, body)
+                        with suppress(NotFound):  # it has ended meanwhile
+                            await worker.client.merge_patch(PODS, pod.key, body)
                     say(f"{workload.key}: {len(pods)} pods told")
         except MultiKueueError as error:
             untold[name] = error
@@ -227,13 +230,13 @@ async def _withdraw(client: Client, names: Sequence[str]) -> None:
     await _requeue_all(client, "withdrawing", [*there.values()], "withdrawn", at_once=AT_ONCE, until=None)
 
 
-async def _until_over(client: Client, names: Sequence[str], until: datetime | None) -> None:
-    """Wait for the end of what runs there, or for the deadline."""
+async def _until_over(client: Client, seen: Mapping[str, Sequence[Workload]], until: datetime | None) -> None:
+    """Wait for the end of what runs there, or for the deadline. `seen`: what ran there before."""
     import anyio
 
-    first: dict[ObjectKey, str] = {}
-    left: dict[ObjectKey, str] = {}
-    started = now()
+    started, names = now(), [*seen]
+    left = {each.key: name for name, workloads in seen.items() for each in workloads}
+    first = dict(left)
 
     def shown() -> str:
         over, seconds = len(first) - len(left), (now() - started).total_seconds()
@@ -243,7 +246,7 @@ async def _until_over(client: Client, names: Sequence[str], until: datetime | No
         while True:
             running, _ = _there(names, await _workloads(client) if names else [])
             there = {each.key: name for name, workloads in running.items() for each in workloads}
-            first |= there
+            first.update(there)
             for key, name in left.items():
                 if key not in there:
                     say(f"{key} is not on {name} any more")
@@ -259,9 +262,8 @@ async def _requeue(client: Client, names: Sequence[str], policy: DrainPolicy, un
     running, _ = _there(names, await _workloads(client) if names else [])
     latest = until if policy.running is RunningPolicy.REQUEUE else None
     workloads = [each for name in names for each in running[name]]
-    await _requeue_all(
-        client, f"draining {', '.join(names)}", workloads, "requeued", at_once=policy.parallel, until=latest
-    )
+    doing = f"draining {names[0] if len(names) == 1 else f'{len(names)} workers'}"
+    await _requeue_all(client, doing, workloads, "requeued", at_once=policy.parallel, until=latest)
 
 
 async def _requeue_all(

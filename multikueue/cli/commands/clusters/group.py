@@ -139,7 +139,11 @@ def check_clusters(
     than the manager counts; flavors that the manager does not know. What devices count as, and which flavor is which, is
     known from --config.
 
-    Of the manager cluster: whether it serves versions of Kueue's API that nobody converts, and what lost fields by that.
+    Clocks, certificates, quotas beside nodes and requests that wait, names of jobs, what their pods name, and whether two names
+    lead to one cluster, as far as the account may see it.
+
+    Of the manager cluster: whether a Kueue runs there too, whether it serves versions of Kueue's API that nobody converts, and
+    what lost fields by that.
 
     Ends with 1 if anything is wrong, with 3 if a worker cannot be reached or checked from here. `multikueue doctor` shows
     the same by cause.

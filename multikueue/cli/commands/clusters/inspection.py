@@ -24,7 +24,7 @@ from multikueue.api.kubernetes.builtins import KUBE_SYSTEM
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.kueue.workload import ORIGIN_LABEL, any_owner_of
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue.clusters import other_than
+from multikueue.api.multikueue.clusters import CLUSTER_UID_ANNOTATION, other_than
 from multikueue.cli.access.connection import now
 from multikueue.cli.access.worker_clusters import NO_END, RESOURCE, WorkerCluster, ends, gather
 from multikueue.cli.commands.clusters import soundness
@@ -170,10 +170,15 @@ async def check_all(
 
 
 def _told_apart(reports: Sequence[Report], members: Sequence[WorkerCluster], manager: str) -> list[Report]:
-    """The reports, with a failure for each name of a cluster that another one stands for: that of the eldest object. Names
-    that a manager has proven to lead to different clusters do."""
+    """The reports, with a failure for each name of a cluster that another one stands for: the one that was recorded for it, of
+    several that of the eldest object. Names that a manager has proven to lead to different clusters do."""
     clusters = {member.name: member.cluster for member in members}
-    eldest = sorted(reports, key=lambda each: str(clusters[each.cluster].metadata.creation_timestamp))
+
+    def place(report: Report) -> tuple[bool, str]:
+        meta = clusters[report.cluster].metadata
+        return meta.annotations.get(CLUSTER_UID_ANNOTATION) != report.identity, str(meta.creation_timestamp)
+
+    eldest = sorted(reports, key=place)
     found = list[Report]()
     for report in reports:
         before = eldest[: eldest.index(report)]

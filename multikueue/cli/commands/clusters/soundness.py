@@ -6,6 +6,7 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,12 +16,14 @@ from multikueue.api.kubernetes.builtins import record_of
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.kueue.workload import FINISHED, ORIGIN_LABEL, Workload, any_owner_of, queue_of, workload_spec
 from multikueue.api.meta import ObjectKey
+from multikueue.api.values.foreign import answer_or
 from multikueue.errors import ApiError, ConfigurationError, Forbidden, MultiKueueError, NotFound
 from multikueue.kube.auth.expiry import of_certificate
 from multikueue.kube.auth.kubeconfig import parse
 from multikueue.registration.preflight import Finding
 
 if TYPE_CHECKING:
+    from multikueue.cli.workload.needs import Need
     from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = [
@@ -49,6 +52,9 @@ RENEWED_WITHIN = timedelta(minutes=1)
 BROKEN_CONVERSION = range(6)
 """The patches of Kueue 0.20 whose conversion webhook keeps API servers from filling their watch caches after the upgrade
 (kubernetes-sigs/kueue#18411)."""
+
+MOST_COUNTED = 50
+"""Maximum workloads that wait whose requests are counted."""
 
 MOST_NEEDS = 50
 """Maximum objects that are looked for on a worker: each is a call."""
@@ -88,8 +94,13 @@ class ManagerJobs(msgspec.Struct, frozen=True):
             found = [each for each in (await manager.list(WORKLOADS)).items if not each.has(FINISHED)]
         except (Forbidden, NotFound):
             return cls()
-        waiting = [each for each in found if not each.status.cluster_name and workload_spec(each).active]
-        return cls(found, {each.key: count(each) for each in waiting[:MOST_NEEDS]})
+        waiting = [each for each in found if not each.status.cluster_name and _is_active(each)]
+        return cls(found, {each.key: answer_or(partial(count, each), ()) for each in waiting[:MOST_COUNTED]})
+
+
+def _is_active(workload: Workload) -> bool:
+    """False too for one whose spec nobody can read."""
+    return answer_or(lambda: workload_spec(workload).active, otherwise=False)
 
 
 def clock(ahead: timedelta | None) -> list[Finding]:
@@ -254,13 +265,14 @@ def _containers(deployment: Any) -> Any:
 
 async def needed(worker: ClusterClient, jobs: ManagerJobs, leading: Collection[ObjectKey]) -> list[Finding]:
     """What pods of workloads that wait name, and the worker lacks, where it may be looked for."""
-    from multikueue.cli.workload.needs import Need, has, needs
+    from multikueue.cli.workload.needs import has
 
-    wanted = dict[tuple[str, Need], None]()
+    wanted: dict[tuple[str, Need], None] = {}
     for workload in jobs.workloads:
         if workload.key in jobs.requests and queue_of(workload) in leading:
-            templates = [msgspec.json.decode(each.template) for each in workload_spec(workload).pod_sets]
-            wanted |= dict.fromkeys((workload.metadata.namespace, need) for need in needs(templates))
+            nothing: tuple[Need, ...] = ()
+            found = answer_or(partial(_needs, workload), nothing)
+            wanted |= dict.fromkeys((workload.metadata.namespace, need) for need in found)
     lacking = [one for one in [*wanted][:MOST_NEEDS] if not await has(worker, *one)]
     return [
         Finding(
@@ -271,6 +283,12 @@ async def needed(worker: ClusterClient, jobs: ManagerJobs, leading: Collection[O
         )
         for namespace, need in lacking
     ]
+
+
+def _needs(workload: Workload) -> tuple[Need, ...]:
+    from multikueue.cli.workload.needs import needs
+
+    return needs(msgspec.json.decode(each.template) for each in workload_spec(workload).pod_sets)
 
 
 async def own_kueue(manager: ClusterClient, moment: datetime, roles: Collection[str] | None) -> list[Finding]:

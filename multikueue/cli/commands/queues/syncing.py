@@ -10,8 +10,9 @@ import typer
 from multikueue.cli.access.connection import ManagerOptions, Origin, run_async
 from multikueue.cli.access.worker_access import WorkerOptions
 from multikueue.cli.terminal.bundles import bundled
-from multikueue.cli.terminal.formats import Format, Output
-from multikueue.cli.terminal.output import note
+from multikueue.cli.terminal.formats import Format, Output, is_document
+from multikueue.cli.terminal.inherited import inherited
+from multikueue.cli.terminal.output import note, say
 from multikueue.registration.choices import OUR_NAME
 
 __all__ = ["sync"]
@@ -22,11 +23,15 @@ class ChosenQueues:
     """The options that say which LocalQueues are made, and where they lead."""
 
     namespace: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--namespace", "-n", help="LocalQueues of this namespace only. (default: all)", show_default=False
+            "--namespace",
+            "-n",
+            callback=inherited("namespace"),
+            help="LocalQueues of this namespace only. (default: all)",
+            show_default=False,
         ),
-    ] = ""
+    ] = None
     cluster_queue: Annotated[
         str,
         typer.Option(
@@ -72,13 +77,15 @@ def sync(
     if (ways.worker_context or ways.worker_kubeconfig) and len(names or ()) != 1:
         raise typer.BadParameter("--worker-context and --worker-kubeconfig are those of one worker: name it, alone")
 
+    tell = note if is_document(output) else say
+
     async def work() -> None:
         from multikueue.cli.access import worker_repairs
         from multikueue.cli.access.worker_clusters import gather
 
         async with manager.target.connect() as client:
             found, failures = await gather(client, "", should_read_secrets=False, names=names or (), selector=selector)
-            wish = worker_repairs.QueueWish(queues.origin, queues.namespace, queues.cluster_queue)
+            wish = worker_repairs.QueueWish(queues.origin, queues.namespace or "", queues.cluster_queue)
             reach = worker_repairs.administrators(client, ways.access(manager.target))
             plans, unseen = await worker_repairs.look_for_queues(client, found, reach, wish)
             worker_repairs.print_plans(plans, output)
@@ -86,7 +93,7 @@ def sync(
             lacking = [plan for plan in plans if plan.wanted]
             if lacking and not (dry_run or yes):
                 typer.confirm("Go on?", abort=True, err=True)
-            made, refused = ([], []) if dry_run else await worker_repairs.make(lacking, reach)
+            made, refused = ([], []) if dry_run else await worker_repairs.make(lacking, reach, tell)
             whole = [plan for plan in plans if not plan.problems and (not plan.wanted or plan.name in made)]
             note(f"{len(whole)} of {len(found)} workers have the manager's queues{' (dry run)' if dry_run else ''}.")
             if failures or refused:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS
+from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, WORKLOADS
 from multikueue.cli.access.worker_repairs import make
 from multikueue.cli.commands.clusters.doctor import fixable, repairs
 from multikueue.cli.commands.clusters.inspection import Diagnosis, Report, diagnoses, summary
@@ -133,6 +133,13 @@ def test_a_fix_is_made_and_looked_at_again(reachable: World, cli: Run) -> None:
 DRAWS = 40
 
 
+def test_a_fix_for_programs_prints_one_document(reachable: World, cli: Run) -> None:
+    done = cli("doctor", "--fix", "--yes", "-o", "json")
+
+    assert json.loads(done.out)["summary"] == "1 of 1 workers are ready; 0 problems."
+    assert "w1: LocalQueue team-a/main created" in done.err
+
+
 def of(reports: Sequence[Report], cluster: str) -> list[Diagnosis]:
     return [each for each in diagnoses(reports) if cluster in each.clusters]
 
@@ -195,6 +202,28 @@ async def test_of_three_each_ones_cause_is_named_first(names: tuple[str, ...]) -
         (named, *_) = [each for each in by_itself if each.subject == wrong.subject and wrong.words in str(each)]
         others = sum(other.is_at_manager for other, _ in placed if other is not wrong) if wrong.is_at_manager else 0
         assert named.cause in told[: 1 + 2 * others]
+
+
+@pytest.mark.anyio
+async def test_the_name_that_was_recorded_for_a_cluster_stands_for_it() -> None:
+    fleet = Fleet()
+    fleet.workers["w1"] = fleet.workers["w2"]
+
+    reports = await fleet.examined()
+
+    assert [(each.finding.subject, each.clusters) for each in diagnoses(reports)] == [("identity", ("w1",))]
+
+
+@pytest.mark.anyio
+async def test_a_workload_that_nobody_can_read_keeps_no_one_from_a_look() -> None:
+    fleet = Fleet()
+    hostile = {
+        "podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": "none"}}}],
+        "queueName": "main",
+    }
+    fleet.manager.add(WORKLOADS, {"metadata": {"name": "hostile", "namespace": "team-a"}, "spec": hostile})
+
+    assert [each.finding for each in diagnoses(await fleet.examined())] == []
 
 
 async def fix(fleet: Fleet) -> list[str]:

@@ -40,6 +40,22 @@ def test_for_programs_the_difference_has_the_objects(fleet: World, cli: Run) -> 
     assert [each["kind"] for each in item["objects"]] == ["Namespace", "LocalQueue"]
 
 
+def test_for_programs_nothing_else_is_printed(fleet: World, cli: Run) -> None:
+    done = cli("queues", "sync", "w1", "--yes", "-o", "json")
+
+    assert len(json.loads(done.out)["items"]) == 1
+    assert "w1: LocalQueue team-a/main created" in done.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("queues", "sync", "w1", "-n", "team-b"), ("-n", "team-b", "queues", "sync", "w1")],
+    ids=["after the command", "before it"],
+)
+def test_queues_of_one_namespace_are_made_alone(fleet: World, cli: Run, words: tuple[str, ...]) -> None:
+    assert (cli(*words, "--yes").code, queues(fleet)) == (0, {("team-b", "side")})
+
+
 def test_what_is_missing_is_made_and_a_second_run_changes_nothing(fleet: World, cli: Run) -> None:
     first = cli("queues", "sync", "w1", "--yes")
     made = fleet.worker.named(LOCAL_QUEUES, "main", "team-a")
