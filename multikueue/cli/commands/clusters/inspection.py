@@ -272,6 +272,7 @@ async def _check(member: WorkerCluster, ours: _Ours, *, connect: Connect, moment
     known = [_connection(member), *_cordon(member), _membership(member), _credential(member, moment)]
     if known[-1].level in ("failed", "unchecked"):
         return Report(member.name, tuple(known))
+    known += soundness.authority(member.kubeconfig, moment)
     try:
         async with connect(member.name, member.kubeconfig) as worker:
             offered, queues = namespaces_of(member.cluster), ours.way.queues_to(member.name)
@@ -292,7 +293,7 @@ async def _check(member: WorkerCluster, ours: _Ours, *, connect: Connect, moment
         return Report(member.name, (*known, refused))
     except MultiKueueError as error:
         return Report(member.name, (*known, Finding("failed", "API server", str(error))))
-    known += [*soundness.authority(member.kubeconfig, moment), *soundness.clock(ours.ahead(member.name))]
+    known += soundness.clock(ours.ahead(member.name))
     return Report(member.name, (*known, *found, *others), identity)
 
 

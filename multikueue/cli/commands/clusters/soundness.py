@@ -105,10 +105,8 @@ def _is_active(workload: Workload) -> bool:
 
 def clock(ahead: timedelta | None) -> list[Finding]:
     """`ahead`: of the manager cluster's clock."""
-    if ahead is None:
+    if ahead is None or abs(ahead) < SKEW:
         return []
-    if abs(ahead) < SKEW:
-        return [Finding("ok", "clock", "as the manager cluster's")]
     side = "ahead of" if ahead > timedelta() else "behind"
     detail = f"{abs(ahead).total_seconds():.0f}s {side} the manager cluster's"
     return [Finding("warning", "clock", detail, repair="have both keep time (NTP)")]
@@ -133,10 +131,8 @@ def authority(kubeconfig: bytes, moment: datetime) -> list[Finding]:
 
 def certificate(ends: datetime | None, moment: datetime) -> list[Finding]:
     """Whether the certificate of its API server ends soon. One that has ended is no connection."""
-    if ends is None:
+    if ends is None or ends > moment + ENDS_SOON:
         return []
-    if ends > moment + ENDS_SOON:
-        return [Finding("ok", "TLS certificate", f"ends on {ends:%Y-%m-%d}")]
     return [
         Finding("warning", "TLS certificate", f"ends on {ends:%Y-%m-%d}", repair="renew that of the API server there")
     ]
@@ -224,7 +220,7 @@ def oversold(shared: Iterable[ClusterQueue], nodes: Sequence[ClusterNode] | None
         if amount > has[name]
     ]
     if not over:
-        return [Finding("ok", "capacity", "the nodes have what the quotas give out")]
+        return []
     detail = f"the quota of {'; of '.join(over)}"
     return [
         Finding(

@@ -400,6 +400,9 @@ WRONG: dict[str, Wrong] = {
     "its authority ends soon": Wrong(
         credential(kubeconfig("w", ca=an_authority(timedelta(days=9)))), "TLS authority", "ends on"
     ),
+    "its authority has ended, so nothing can be reached": Wrong(
+        both(credential(kubeconfig("w", ca=an_authority(timedelta(minutes=-30)))), is_gone), "TLS authority", "ended on"
+    ),
     "only the manager has its kubeconfig": Wrong(
         lambda fleet, name: fleet.manager.add(
             kinds.MULTIKUEUE_CLUSTERS, multikueue_cluster(name).path("/x").active().build()
