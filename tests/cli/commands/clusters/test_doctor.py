@@ -150,7 +150,7 @@ def first(reports: Sequence[Report], cluster: str) -> tuple[str, str]:
 
 
 def draws() -> list[tuple[str, ...]]:
-    """Three at a time, each of them twice."""
+    """Three at a time, nearly each of them twice."""
     rng, drawn = random.Random(39), list[tuple[str, ...]]()
     while len(drawn) < DRAWS:
         names = [*WRONG]
