@@ -54,9 +54,12 @@ def release(
         made = list(_made(source, version, into, say))
     image = into / image_name(version)
     made += [image] if image.is_file() else []
+    said = into / f"multikueue-{version}.intoto.json"
+    said.unlink(missing_ok=True)  # one of an earlier run, which may be of another commit
     if url:
-        made.append(_written(into / f"multikueue-{version}.intoto.json", provenance(made, source, version, url)))
+        made.append(_written(said, provenance(made, source, version, url)))
     sums = _written(into / CHECKSUMS, checksums(made).encode())
+    (into / f"{CHECKSUMS}.sig").unlink(missing_ok=True)
     if key is not None:
         sign(sums, key)
     say(f"{len(made)} files of {version}, made of {source.commit[:12]}, are in {into}")
@@ -138,7 +141,6 @@ def provenance(files: Iterable[Path], source: Source, version: str, url: str) ->
 
 def sign(file: Path, key: Path) -> None:
     """Write `FILE.sig`, which `ssh-keygen -Y verify` checks."""
-    file.with_name(f"{file.name}.sig").unlink(missing_ok=True)
     try:
         subprocess.run(["ssh-keygen", "-Y", "sign", "-f", key, "-n", NAMESPACE, file], check=True, capture_output=True)
     except FileNotFoundError:

@@ -30,7 +30,7 @@ README = """\
 # The chart of multikueue
 
 ```
-helm install multikueue multikueue-VERSION.tgz --namespace kueue-system --create-namespace \\
+helm install manager ./multikueue-VERSION.tgz --namespace kueue-system --create-namespace \\
   --set image.repository=REGISTRY/multikueue
 kubectl label namespace kueue-system pod-security.kubernetes.io/enforce=restricted
 ```
