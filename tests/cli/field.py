@@ -113,7 +113,11 @@ class Field:
     async def submit(self, name: str = "train", *, job: Tree | None = None) -> Tree:
         """A job on the manager, a batch Job if nothing else is said, and its workload `job-NAME`."""
         meta = {"name": name, "namespace": "default"}
-        made = await self.manager.create({**(job or JOB_BODY), "metadata": meta})
+        return await self.adopt(await self.manager.create({**(job or JOB_BODY), "metadata": meta}))
+
+    async def adopt(self, made: Tree) -> Tree:
+        """The workload `job-NAME` of a job on the manager."""
+        name = made["metadata"]["name"]
         own = {"api_version": made["apiVersion"], "kind": made["kind"], "name": name, "uid": made["metadata"]["uid"]}
         return await self.manager.create(_tree(workload(f"job-{name}").queue("main").owned_by(**own).build()))
 
@@ -136,12 +140,14 @@ class Field:
         meta = {"name": name, "namespace": "default", "labels": {PREBUILT_LABEL: f"job-{name}"}}
         return await self.clients[cluster].create({**(job or JOB_BODY), "metadata": meta})
 
-    async def pod(self, cluster: str, name: str, owner: Tree | None, *, spec: Tree | None = None, **meta: Any) -> Tree:
-        """A pod that runs there."""
+    async def pod(
+        self, cluster: str, name: str, owner: Tree | None, *, spec: Tree | None = None, state: Tree = RUNS, **meta: Any
+    ) -> Tree:
+        """A pod there whose containers are in that state: they run."""
         owners = {"ownerReferences": [reference(owner)]} if owner else {}
         made = {**head("v1", "Pod"), "metadata": {"name": name, "namespace": "default", **owners, **meta}}
         created = await self.clients[cluster].create({**made, "spec": spec or POD})
-        blank = {"image": "x", "imageID": "", "ready": True, "restartCount": 0, "state": RUNS}
+        blank = {"image": "x", "imageID": "", "ready": True, "restartCount": 0, "state": state}
         statuses = [{"name": each["name"], **blank} for each in (spec or POD)["containers"]]
         running = {"phase": "Running", "podIP": "10.0.0.1", "containerStatuses": statuses}
         await self.clients[cluster].request(

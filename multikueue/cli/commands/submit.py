@@ -15,12 +15,13 @@ from multikueue.cli.access.completion import queues
 from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, run_async, settings_option
 from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess
 from multikueue.cli.terminal.bundles import bundled
-from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.terminal.exit import CommandFailed, ExitCode
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.manifests import Manifest, read_manifests
 from multikueue.cli.terminal.output import heading, note, note_unseen, print_document, print_table, say
 from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload.lookup import InNamespace, refuse_unknown
+from multikueue.cli.workload.quick_job import QuickJob
 
 if TYPE_CHECKING:
     from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
@@ -45,12 +46,28 @@ class Files:
         list[str] | None, typer.Option("--filename", "-f", help=f"{_FILE[:-1]}, as with kubectl.", show_default=False)
     ] = None
 
+    def command(self) -> list[str]:
+        """What is no file, where the job is made of options. Raises BadParameter with files beside them."""
+        if self.filename:
+            raise typer.BadParameter("--image makes a Job of its own: leave out -f")
+        return self.files or []
+
     def read(self) -> list[Manifest]:
         """Their objects. Raises BadParameter without any file, and CommandFailed for one that cannot be read."""
         names = [*(self.files or ()), *(self.filename or ())]
         if not names:
             raise typer.BadParameter("expected a file with jobs, or - for standard input")
         return [manifest for name in names for manifest in read_manifests(name)]
+
+
+@dataclass(frozen=True)
+class SubmitOptions:
+    """The options that lead to the manager cluster and to its workers. `-f` is no file with settings here."""
+
+    kubeconfig: Kubeconfig = None
+    context: Context = None
+    config: Annotated[Path | None, settings_option("--config")] = None
+    secrets_namespace: SecretsNamespace = "kueue-system"
 
 
 @bundled
@@ -70,13 +87,16 @@ def submit(
             "--dry-run", help="Create nothing: the server checks the jobs, and the answer says where they would wait."
         ),
     ] = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    config: Annotated[Path | None, settings_option("--config")] = None,
+    clusters: SubmitOptions,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Stay until the jobs are over, and end with the exit code of the job.")
+    ] = False,
+    quick: QuickJob,
     output: Output = Format.TABLE,
-    secrets_namespace: SecretsNamespace = "kueue-system",
 ) -> None:
     """Submit jobs to a queue.
+
+    With --image there is no file: a Job of one container is made, and what follows `--` is its command.
 
     An object that cannot be submitted keeps no other from it. What is no job, such as a ConfigMap, is for kubectl.
 
@@ -89,28 +109,34 @@ def submit(
       multikueue submit -n team-a job.yaml -q batch
       multikueue submit -f job.yaml --dry-run
       multikueue submit -f job.yaml --dry-run -o json
+      multikueue submit -q batch --name train --image trainer:1 --cpu 4 --gpu 1 --wait -- python train.py
     """
+    if wait and dry_run:
+        raise typer.BadParameter("--wait is for jobs that are made: leave out --dry-run")
     if is_document(output) and not dry_run:
         raise typer.BadParameter("-o is for what a dry run foresees: give --dry-run")
-    jobs = files.read()
+    jobs = [Manifest("the options", quick.tree(files.command()))] if quick.is_given() else files.read()
     if not jobs:
         raise CommandFailed("there is no object in these files")
-    call = _Call(ContextChoice(kubeconfig, context), namespace, queue, config, secrets_namespace, dry_run, output)
+    call = _Call(clusters, namespace, queue, dry_run, wait, output)
     run_async(lambda: _submit(call, jobs))
 
 
 class _Call(msgspec.Struct, frozen=True):
-    target: ContextChoice
+    clusters: SubmitOptions
     namespace: str | None
     queue: str
-    config: Path | None
-    secrets_namespace: str
     dry_run: bool
+    wait: bool
     output: Form
 
     @property
     def reach(self) -> WorkerAccess:
-        return WorkerAccess(manager=self.target, namespace=self.secrets_namespace)
+        return WorkerAccess(manager=self.target, namespace=self.clusters.secrets_namespace)
+
+    @property
+    def target(self) -> ContextChoice:
+        return ContextChoice(self.clusters.kubeconfig, self.clusters.context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +173,23 @@ async def _submit(call: _Call, jobs: list[Manifest]) -> None:
     elif told and not call.dry_run:
         last = told[-1].item
         note(f"Where it is: multikueue why -n {last['namespace']} {last['job']}")
+    code = await _wait(call, told) if call.wait else ExitCode.OK
     if failures:
         raise ExceptionGroup("not submitted", failures)
+    if code:
+        raise SystemExit(code)
+
+
+async def _wait(call: _Call, told: list[_Told]) -> int:
+    """The first exit code of a job that failed, else 0."""
+    from multikueue.cli.workload.end import wait_for
+
+    codes: list[int] = []
+    for each in told:
+        end, code = await wait_for(each.item["job"], each.item["namespace"], call.reach)
+        each.line(f"{each.item['job']}: {end}")
+        codes.append(code)
+    return next(filter(None, codes), ExitCode.OK)
 
 
 async def _submit_one(call: _Call, client: Client, manifest: Manifest, where: str) -> _Told:
@@ -242,7 +283,7 @@ async def _foresee(call: _Call, client: Client, job: Tree, queue: ObjectKey, tol
         async for line in _lines(client, queue):
             told.line(f"  {line}")
     async with spinner("looking for its quota and its workers"):
-        found = await look_ahead(client, call.reach, job, load_settings(call.config))
+        found = await look_ahead(client, call.reach, job, load_settings(call.clusters.config))
     if found is None:
         note(f"What it would wait for is not known of {job['kind']} here")
     else:

@@ -369,3 +369,32 @@ def test_a_file_that_is_not_there_is_one_line(cli: Run) -> None:
     assert (
         cli("submit", "-f", "/nowhere.yaml").err == "error: /nowhere.yaml: cannot be read: No such file or directory\n"
     )
+
+
+def test_a_job_is_made_of_options_and_what_follows_them_is_its_command(ready: World, cli: Run) -> None:
+    words = ("--name", "train", "--image", "trainer:1", "--cpu", "4", "--gpu", "1", "--", "python", "train.py", "-v")
+    done = cli("submit", "-n", "a", "-q", "batch", *words)
+
+    assert done.code == 0, done.err
+    (made,) = ready.manager.all(JOBS)
+    assert made["metadata"]["labels"] == {QUEUE: "batch"}
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    assert (container["image"], container["command"]) == ("trainer:1", ["python", "train.py", "-v"])
+    assert container["resources"]["requests"]["cpu"] == "4"
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--cpu", "4"), "give --image"),
+        (("--image", "x", "-f", "job.yaml"), "leave out -f"),
+        (("--image", "x", "--wait", "--dry-run"), "leave out --dry-run"),
+    ],
+    ids=["amounts of no job", "a file and an image", "to wait for what is not made"],
+)
+def test_options_that_contradict_each_other_are_refused(cli: Run, words: tuple[str, ...], message: str) -> None:
+    done = cli("submit", "-q", "batch", *words)
+
+    assert done.code == 2
+    assert message in " ".join(done.err.split())
