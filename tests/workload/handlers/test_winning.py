@@ -9,8 +9,11 @@ from msgspec.structs import replace
 
 from multikueue.api.kubernetes.event import Event
 from multikueue.dispatch.copies.effects import CreateJob, DeleteJob, DeleteWorkload
+from multikueue.dispatch.copies.plan import Running
 from multikueue.dispatch.remote import Remote
+from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.testing import NOW
+from multikueue.workload.case import MAX_NOMINATED
 from multikueue.workload.decide import decide
 from multikueue.workload.phases import Phase
 from tests.builders.workloads import WorkloadBuilder
@@ -21,6 +24,7 @@ from tests.workload.builders import (
     admitted_copy,
     away,
     but,
+    carried_out,
     case_of,
     check_of,
     copy,
@@ -235,3 +239,64 @@ def test_a_check_that_is_added_again_is_ready_where_the_job_runs() -> None:
 
 def test_the_winner_is_never_replaced_for_drift() -> None:
     assert told(decided(won("w1"), worker("w1", admitted_copy().request(cpu=7), remote_job()))) == []
+
+
+NAMES = tuple(f"n{number}" for number in range(MAX_NOMINATED))
+
+
+@pytest.mark.parametrize(
+    ("named", "is_enough"),
+    [
+        pytest.param(("w1",), True, id="it is recorded"),
+        pytest.param(("w1", *NAMES[1:]), True, id="so many are, and it is one of them"),
+        pytest.param(NAMES, False, id="so many others are"),
+    ],
+)
+def test_a_winner_is_recorded_as_nominated_before_it_gets_the_job_and_before_its_win(
+    named: tuple[str, ...], is_enough: bool
+) -> None:
+    local, recorded = reserved().nominated(*named), (*NAMES[:-1], "w1")
+    before = decided(local, worker("w1", admitted_copy()))
+    assert any(isinstance(each, Running) for each in before.desired) is is_enough
+    there = decided(local, worker("w1", admitted_copy(), remote_job()))
+    assert there.status is not None
+    assert there.status.cluster_name == ("w1" if is_enough else None)
+    if not is_enough:
+        for each in (before, there):
+            assert each.status is not None
+            assert (each.status.nominated_cluster_names, each.again_after) == (recorded, timedelta())
+
+
+PINNED = Slice(is_elastic=True, stays="w1")
+
+
+@pytest.mark.parametrize(
+    ("is_inherited", "slice_", "may_copy", "expected"),
+    [
+        pytest.param(True, PINNED, False, [], id="the job of the slice before is taken over"),
+        pytest.param(False, PINNED, True, ["DeleteJob w1"], id="one that is left of an attempt is removed"),
+    ],
+)
+def test_what_runs_where_a_slice_is_admitted(
+    is_inherited: bool, slice_: Slice, may_copy: bool, expected: list[str]
+) -> None:
+    there = but(worker("w1", admitted_copy(), remote_job(EARLIER)), is_inherited=is_inherited)
+    case = case_of(reserved().nominated("w1"), there, may_copy_job=may_copy, slice=slice_)
+    assert told(carried_out(case)) == expected
+
+
+@pytest.mark.parametrize(
+    ("slice_", "may_copy", "state", "actions"),
+    [
+        pytest.param(PINNED, False, "Retry", [], id="a slice whose job is gone starts over"),
+        pytest.param(PINNED, True, "Pending", ["CreateJob w1"], id="one whose job stands still is made there"),
+        pytest.param(NO_SLICE, False, "Pending", [], id="a job that has not stopped is waited for"),
+    ],
+)
+def test_a_job_that_is_not_there_is_made_only_of_one_that_stands_still(
+    slice_: Slice, may_copy: bool, state: str, actions: list[str]
+) -> None:
+    case = case_of(reserved().nominated("w1"), worker("w1", admitted_copy()), may_copy_job=may_copy, slice=slice_)
+    decision = carried_out(case)
+    assert told(decision) == actions
+    assert check_of(decision.status or case.local.status)[0] == state
