@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -55,20 +55,37 @@ async def write_status(context: ReconcileContext, kind: Kind[Any], cache: Cache[
 
 
 def report_lost_fields(
-    context: ReconcileContext, kind: Kind[Any], obj: Object, lost: Collection[str], *, is_harmless: bool = False
+    context: ReconcileContext,
+    kind: Kind[Any],
+    obj: Object,
+    lost: Collection[str],
+    *,
+    within: str = "status",
+    is_harmless: bool = False,
 ) -> None:
-    """Tells once which fields of a status were written and not stored. Raises NotKept if there are any, for a back-off,
-    unless that `is_harmless`."""
+    """Tells once which fields of a status (or `within` the spec) were written and not stored. Raises NotKept if there are any,
+    for a back-off, unless that `is_harmless`."""
     key = StatusKey(kind.name, obj.key)
     if not lost:
         context.store.refusals.over(key)
         return
-    fields = ", ".join(f"status.{name}" for name in sorted(lost))
+    fields = ", ".join(f"{within}.{name}" for name in sorted(lost))
     what, why = f"the API server does not keep {fields}", "see to admission policies, webhooks and the definition"
     if context.store.refusals.fails(key, what, why, context.now(), is_sure=True):
-        context.recorder.emit(kind, obj, type_="Warning", reason="StatusNotKept", message=f"{what}: {why}")
+        reason = f"{within.capitalize()}NotKept"
+        context.recorder.emit(kind, obj, type_="Warning", reason=reason, message=f"{what}: {why}")
     if not is_harmless:
         raise NotKept(f"{kind.kind} {obj.key}: {what}")
+
+
+def lost_switches(patch: Mapping[str, Any], stored: object) -> Iterator[str]:
+    """The paths of the switches and numbers of a patch that what is stored has otherwise. What it leaves out is off, or 0."""
+    for name, value in patch.items():
+        there = stored.get(name) if isinstance(stored, dict) else None
+        if isinstance(value, dict):
+            yield from (f"{name}.{path}" for path in lost_switches(value, there))
+        elif isinstance(value, int) and (there or 0) != value:
+            yield name
 
 
 def difference(old: Value, new: Value) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import nullcontext, suppress
 from typing import Any
 
@@ -16,7 +16,7 @@ from multikueue.api.kubernetes.event import REFUSED, Event
 from multikueue.api.meta import ObjectKey
 from multikueue.api.values.foreign import excerpt, why_unreadable
 from multikueue.controllers.quota.queue_status import remove_finalizer
-from multikueue.controllers.reconcile.conditions import report_lost_fields
+from multikueue.controllers.reconcile.conditions import lost_switches, report_lost_fields
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.errors import AlreadyExists, ApiError, Conflict, NotFound, ServerError, Throttled, Unauthorized
 from multikueue.jobs.framework.actions import (
@@ -35,7 +35,7 @@ from multikueue.jobs.reconciler.decide import Decide, decide
 from multikueue.runtime import DONE, Result
 from multikueue.telemetry import get_logger
 
-__all__ = ["WRITES", "Jobs", "delete_job", "release", "subject_of"]
+__all__ = ["WRITES", "Jobs", "delete_job", "refusal", "release", "subject_of"]
 
 log = get_logger()
 
@@ -78,14 +78,22 @@ class Jobs(msgspec.Struct, frozen=True):
         """Tells the user what the API server says, once: a schema, a quota, a policy or a webhook may refuse what we write,
         as long as nobody changes it."""
         what = WRITES.get(type(action), "the job cannot be written")
-        why = excerpt(f"{error.status} {error.reason}: {error.message}")
-        is_sure = not isinstance(error, (Conflict, NotFound, Unauthorized, Throttled, ServerError))
-        if self.context.store.refusals.fails(key, what, why, self.context.now(), is_sure=is_sure):
-            self._tell(job, Event("Warning", REFUSED, f"{what}: {why}"))
+        words = refusal(self.context, key, what, error)
+        if words:
+            self._tell(job, Event("Warning", REFUSED, words))
 
     def _tell(self, job: AnyJob, event: Event) -> None:
         kind, subject = subject_of(self.context, job)
         self.context.recorder.emit(kind, subject, type_=event.type, reason=event.reason, message=event.message)
+
+
+def refusal(context: ReconcileContext, key: Hashable, what: str, error: ApiError) -> str:
+    """What is to be told of a write of that key that the manager cluster refuses, in the server's words. Empty if it was told,
+    or if another try may succeed and it does not last yet."""
+    why = excerpt(f"{error.status} {error.reason}: {error.message}")
+    is_sure = not isinstance(error, (Conflict, NotFound, Unauthorized, Throttled, ServerError))
+    is_news = context.store.refusals.fails(key, what, why, context.now(), is_sure=is_sure)
+    return f"{what}: {why}" if is_news else ""
 
 
 WRITES: Mapping[type, str] = {
@@ -143,7 +151,10 @@ async def _release(action: RemoveFinalizer, context: ReconcileContext, _job: Any
 
 async def _patch(action: PatchJob, context: ReconcileContext, job: AnyJob) -> None:
     for part, patch in parts(job, action.patch):
-        await _write(context, part, patch, is_all=action.is_all)
+        answer = await _write(context, part, patch, is_all=action.is_all)
+        if new := patch.get("spec"):
+            lost = tuple(lost_switches(new, msgspec.json.decode(answer.spec)))
+            report_lost_fields(context, context.store.adapters.of(part).kind, part, lost, within="spec")
 
 
 async def _patch_status(action: PatchJobStatus, context: ReconcileContext, job: AnyJob) -> None:

@@ -10,8 +10,7 @@ true in this order:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -23,14 +22,15 @@ from multikueue.api.kueue.shared_status import KUEUE_ADMISSION, applied, our_par
 from multikueue.api.kueue.unadmitted import OF_CYCLES, PENDING
 from multikueue.api.kueue.workload import CLASS_VALUE_ANNOTATION, FINISHED, QUOTA_RESERVED, Workload, WorkloadStatus
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.reconcile.conditions import difference, report_lost_fields, status_patch
+from multikueue.controllers.reconcile.conditions import difference, lost_switches, report_lost_fields, status_patch
 from multikueue.controllers.reconcile.context import ReconcileContext
-from multikueue.controllers.workloads.jobs import release, subject_of
+from multikueue.controllers.workloads.jobs import refusal, release, subject_of
 from multikueue.dispatch.copies.effects import Action, DeleteJob, DeleteWorkload, effects
 from multikueue.dispatch.remote import Remote
-from multikueue.errors import Forbidden, Invalid, NotFound
+from multikueue.errors import ApiError, Forbidden, Invalid, NotFound
 from multikueue.kube.cluster_client import FIELD_MANAGER
 from multikueue.runtime import AGAIN, DONE, Result
+from multikueue.store.refusals import StatusKey
 from multikueue.store.seen import seen_of
 from multikueue.telemetry import get_logger
 from multikueue.workload.case import Case
@@ -51,10 +51,31 @@ class Workloads(msgspec.Struct, frozen=True):
     async def reconcile(self, key: ObjectKey) -> Result:
         case = self.context.case(key)
         outcome = decide(case, self.context.ask_strategy)
-        written = await write(self.context, case.workload, outcome)
-        result = self._keep(case, outcome, written)
-        await write_rest(self.context, written, outcome)
+        try:
+            written = await write(self.context, case.workload, outcome)
+            result = self._keep(case, outcome, written)
+            await write_rest(self.context, written, outcome)
+        except ApiError as error:
+            self._refused(case, error)
+            raise
+        self._note_success(key, written)
         return result
+
+    def _note_success(self, key: ObjectKey, written: Workload | None) -> None:
+        """What was refused may not be wanted any more. What was told stays until it is written: a status that is refused gives
+        the quota back that it was about, so the next look has nothing to write."""
+        refusals, about = self.context.store.refusals, StatusKey(WORKLOADS.name, key)
+        known = refusals.get(about)
+        if known is not None and (written is None or not known.is_told):
+            refusals.over(about)
+
+    def _refused(self, case: Case, error: ApiError) -> None:
+        """Tells what the API server says, once: a schema, a policy or a webhook may refuse what we write for as long as nobody
+        changes it."""
+        what = "what is decided about it cannot be written"
+        words = refusal(self.context, StatusKey(WORKLOADS.name, case.key), what, error)
+        if words and case.workload is not None:
+            self.context.recorder.emit(WORKLOADS, case.workload, type_="Warning", reason="StatusRefused", message=words)
 
     def _keep(self, before: Case, outcome: Outcome, written: Workload | None) -> Result:
         """Makes the written outcome the plan, and says when to look again."""
@@ -202,12 +223,14 @@ async def write(context: ReconcileContext, local: Workload | None, outcome: Outc
 
 
 async def write_rest(context: ReconcileContext, local: Workload | None, outcome: Outcome) -> None:
-    """Writes what holds up nothing of the decision: the priority, and that the workload may go."""
-    if local is not None and outcome.priority is not None:
-        note = {CLASS_VALUE_ANNOTATION: str(outcome.priority)}
-        await _patch_spec(context, local, {"priority": outcome.priority}, annotations=note)
+    """Writes what holds up nothing of the decision: that the workload may go, and the priority."""
     if local is not None and outcome.should_release:
         await release(context, local.key)
+    if local is not None and outcome.priority is not None:
+        note, spec = {CLASS_VALUE_ANNOTATION: str(outcome.priority)}, {"priority": outcome.priority}
+        answer = await _patch_spec(context, local, spec, annotations=note)
+        lost = tuple(lost_switches(spec, msgspec.json.decode(answer.spec)))
+        report_lost_fields(context, WORKLOADS, local, lost, within="spec")
 
 
 async def _patch_spec(
@@ -228,7 +251,7 @@ async def merge(context: ReconcileContext, local: Workload, status: WorkloadStat
     if not patch:
         return local
     body = status_patch(local, patch)
-    with _reporting_refusal(context, local), context.store.writing(local.key) as take_in:
+    with context.store.writing(local.key) as take_in:
         answer = await context.manager.merge_patch(WORKLOADS, local.key, body, subresource="status")
         take_in(answer)
     report_lost_fields(context, WORKLOADS, local, difference(answer.status, status))
@@ -278,14 +301,13 @@ async def _applied(
         context.store.workloads.upsert(answer)
         return answer
 
-    with _reporting_refusal(context, local):
-        try:
-            answer = await send(local)
-        except Invalid:
-            if not cleared:
-                raise
-            return await send(await clear(local))
-        return await clear(answer) if any(getattr(answer.status, _CLEARED[field]) for field in cleared) else answer
+    try:
+        answer = await send(local)
+    except Invalid:
+        if not cleared:
+            raise
+        return await send(await clear(local))
+    return await clear(answer) if any(getattr(answer.status, _CLEARED[field]) for field in cleared) else answer
 
 
 async def _stored(context: ReconcileContext, local: Workload) -> dict[str, Any]:
@@ -295,17 +317,6 @@ async def _stored(context: ReconcileContext, local: Workload) -> dict[str, Any]:
     found = msgspec.json.decode(await context.manager.request("GET", path, params=params))["items"]
     stored: dict[str, Any] = found[0] if found else {"metadata": {}}
     return stored
-
-
-@contextmanager
-def _reporting_refusal(context: ReconcileContext, local: Workload) -> Iterator[None]:
-    """Emits an event about a status that is refused as invalid: fields of other writers may be why, so people must act."""
-    try:
-        yield
-    except Invalid as error:
-        why = f"what is decided about it cannot be written: {error}"
-        context.recorder.emit(WORKLOADS, local, type_="Warning", reason="StatusRefused", message=why)
-        raise
 
 
 def _logged(answer: Workload, patch: dict[str, object]) -> Workload:

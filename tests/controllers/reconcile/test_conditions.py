@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from multikueue.api import kinds
+from multikueue.api.jobs.job import JobKey
 from multikueue.api.kind import Kind
 from multikueue.api.kueue.workload import RequeueState, WorkloadStatus
 from multikueue.api.meta import ObjectKey, encode
@@ -18,19 +19,19 @@ from multikueue.errors import NotKept
 from multikueue.settings import BESIDE_KUEUE
 from tests.builders import NOW, workload
 from tests.controllers.kueue_core import Core
-from tests.controllers.table import Table, table
+from tests.controllers.table import NAMESPACE, Table, job_body, table
 
 pytestmark = pytest.mark.anyio
 
 
-def strips(world: Table, plural: str, field: str, *, is_restless: bool = False) -> None:
+def strips(world: Table, plural: str, field: str, *, within: str = "status", is_restless: bool = False) -> None:
     """The server stores no such field, whoever writes it; a restless one stores something else each time."""
 
     def stripped(kind: Kind[Any], body: Any, subresource: str) -> Any:
-        if (kind.plural, subresource) != (plural, "status"):
+        if (kind.plural, subresource) != (plural, "status" if within == "status" else ""):
             return body
         tree = msgspec.json.decode(encode(body))
-        if tree.get("status", {}).pop(field, None) is not None and is_restless:
+        if tree.get(within, {}).pop(field, None) is not None and is_restless:
             tree["metadata"] = tree.get("metadata", {}) | {"annotations": {"touched": str(random.random())}}
         return tree
 
@@ -125,6 +126,55 @@ async def test_a_field_of_a_jobs_status_that_is_not_kept_is_told() -> None:
     await world.settle()
     assert world.manager.calls.count("patch jobs/status") < 10
     assert [f"status.{'startTime'}" in words for words in told(world)] == [True]
+
+
+@pytest.mark.parametrize("is_restless", [False, True], ids=["", "and stores something else each time"])
+async def test_a_start_of_a_job_that_is_not_kept_is_told_and_tried_again(is_restless: bool) -> None:
+    world = table()
+    merge = world.manager.merge_patch
+    strips(world, "jobs", "suspend", within="spec", is_restless=is_restless)
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    for _ in range(5):
+        world.queues.jobs.add(JobKey(kinds.JOBS.name, NAMESPACE, "job"))
+        await world.settle()
+    assert world.manager.calls.count("patch jobs") < 10
+    words = [words for reason, words in world.said() if reason == "SpecNotKept"]
+    assert ["spec.suspend" in each for each in words] == [True]
+    assert world.store.refusals.count(world.time) == {("status", ""): 1}
+    world.manager.merge_patch = merge  # type: ignore[method-assign]
+    world.queues.jobs.add(JobKey(kinds.JOBS.name, NAMESPACE, "job"))
+    await world.settle()
+    job = world.manager.find(kinds.JOBS, ObjectKey(NAMESPACE, "job"))
+    assert job is not None
+    assert job["spec"]["suspend"] is False
+    assert world.store.refusals.count(world.time) == {}
+
+
+async def test_a_priority_that_is_not_kept_is_told_and_holds_nothing_up() -> None:
+    world = table()
+    key = ObjectKey(NAMESPACE, "own")
+    classes = {"metadata": {"name": "high"}, "value": 50}
+    world.manager.put(kinds.WORKLOAD_PRIORITY_CLASSES, classes)
+    ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}
+    pod_set = {"name": "main", "count": 1, "template": job_body("x")["spec"]["template"]}
+    spec = {"queueName": "main", "podSets": [pod_set], "priority": 5, "priorityClassRef": ref}
+    world.manager.put(kinds.WORKLOADS, {"metadata": {"name": "own", "namespace": NAMESPACE}, "spec": spec})
+    await world.settle()
+    strips(world, "workloads", "priority", within="spec")
+    world.manager.put(kinds.WORKLOAD_PRIORITY_CLASSES, classes | {"value": 30})
+    await world.settle()
+    for _ in range(5):
+        world.queues.workloads.add(key)
+        await world.settle()
+    assert world.manager.calls.count("patch workloads") < 12
+    words = [words for reason, words in world.said() if reason == "SpecNotKept"]
+    assert ["spec.priority" in each for each in words] == [True]
+    local = world.store.workloads.get(key)
+    assert local is not None
+    assert local.has("QuotaReserved")
 
 
 async def test_a_check_that_is_not_kept_is_told() -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
-import msgspec
 import pytest
 
 from multikueue.api import kinds
-from multikueue.api.kueue.workload import QUOTA_RESERVED, Workload
+from multikueue.api.kueue.workload import QUOTA_RESERVED
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.workloads import workloads
 from multikueue.controllers.workloads.workloads import Workloads
-from multikueue.errors import Conflict, Invalid
-from multikueue.settings import Quota
+from multikueue.errors import ApiError, Conflict, Forbidden, Invalid, ServerError, Throttled
+from multikueue.settings import BESIDE_KUEUE, STANDALONE, Quota, Role
+from multikueue.store.refusals import LASTING
+from multikueue.testing import NOW
+from tests.controllers.kueue_core import Core
 from tests.controllers.table import NAMESPACE, QUEUE, Table, table
 
 pytestmark = pytest.mark.anyio
@@ -88,19 +88,84 @@ async def test_what_a_workload_was_about_to_get_others_may_have_while_it_cannot_
     assert sum(world.store.engine.view.waiting("cq")) == 1, "it is in line again"
 
 
-@pytest.mark.parametrize("write", [workloads.merge, workloads.apply])
-async def test_a_workload_whose_status_is_refused_says_so(write: Callable[..., Awaitable[Workload]]) -> None:
-    world = table()
-    world.manager.put(kinds.WORKLOADS, of_class("low"))
-    local = world.store.workloads.get(KEY)
-    assert local is not None
-    full = Invalid(422, "Invalid", "status.conditions: Too many: 17: must have at most 16 items")
-    world.manager.fault = lambda *_: full
-    with pytest.raises(Invalid):
-        await write(world.world, local, msgspec.structs.replace(local.status, cluster_name="w1"))
+REFUSALS: dict[str, tuple[ApiError, timedelta]] = {
+    "by its schema": (
+        Invalid(422, "Invalid", "status.conditions: Too many: 17: must have at most 16 items"),
+        timedelta(),
+    ),
+    "by a policy": (Forbidden(403, "Forbidden", "ValidatingAdmissionPolicy 'frozen' denied request"), timedelta()),
+    "by a webhook's own status": (ApiError(418, "Teapot", "admission webhook denied the request"), timedelta()),
+    "as a webhook is down": (ServerError(500, "InternalError", "failed calling webhook"), LASTING),
+    "as the server is busy": (Throttled(429, "TooManyRequests", "later"), LASTING),
+    "as somebody is always quicker": (Conflict(409, "Conflict", "the object has been modified"), LASTING),
+}
+
+
+WRITES = (("patch", "workloads"), ("apply", "workloads"))
+
+
+@pytest.mark.parametrize("roles", [STANDALONE, BESIDE_KUEUE], ids=["standalone", "beside Kueue"])
+@pytest.mark.parametrize(
+    ("error", "after"), [pytest.param(*case, id=f"refused {why}") for why, case in REFUSALS.items()]
+)
+async def test_a_workload_whose_status_is_refused_says_so_once_and_is_counted(
+    error: ApiError, after: timedelta, roles: frozenset[Role]
+) -> None:
+    world = table(roles=roles)
+    world.submit(cpu="1000")
+    world.manager.fault = lambda verb, plural: error if (verb, plural) in WRITES else None
+    if roles == STANDALONE:
+        await world.settle()
+    else:
+        core = Core(world)
+        core.make()
+        core.reserve()
+    for _ in range(10):
+        world.queues.workloads.add(world.key())
+        await world.settle()
+        if world.time < NOW + after:
+            assert world.said() == []
+        world.time += timedelta(seconds=10)
     ((reason, message),) = world.said()
     assert reason == "StatusRefused"
-    assert "at most 16 items" in message
+    assert message == f"what is decided about it cannot be written: {error.status} {error.reason}: {error.message}"
+    assert world.store.refusals.count(world.time) == {("status", ""): 1}
+    world.manager.fault = lambda _verb, _plural: None
+    world.queues.workloads.add(world.key())
+    await world.settle()
+    assert world.store.refusals.count(world.time) == {}
+    assert world.status()["conditions"]
+
+
+async def test_a_status_that_failed_once_and_is_not_wanted_any_more_is_not_counted() -> None:
+    world = table()
+    busy = Throttled(429, "TooManyRequests", "later")
+    world.manager.fault = lambda verb, plural: busy if (verb, plural) == ("patch", "workloads") else None
+    world.submit(cpu="1000")
+    await world.settle()
+    world.manager.fault = lambda _verb, _plural: None
+    world.manager.change(kinds.WORKLOADS, world.key(), {"status": {"conditions": None}})
+    world.queues.workloads.add(world.key())
+    await world.settle()
+    world.time += 2 * LASTING
+    assert world.store.refusals.count(world.time) == {}
+
+
+async def test_a_refused_status_of_a_workload_that_is_gone_is_not_counted_any_more() -> None:
+    world = table()
+    error = Forbidden(403, "Forbidden", "no")
+    world.manager.fault = lambda verb, plural: error if (verb, plural) == ("patch", "workloads") else None
+    world.submit(cpu="1000")
+    await world.settle()
+    key = world.key()
+    assert world.store.refusals.count(world.time) == {("status", ""): 1}
+    world.manager.fault = lambda _verb, _plural: None
+    with world.manager.unheard():
+        world.manager.drop(kinds.JOBS, ObjectKey(NAMESPACE, "job"))
+    world.manager.drop(kinds.WORKLOADS, key)
+    world.queues.workloads.add(key)
+    await world.settle()
+    assert world.store.refusals.count(world.time) == {}
 
 
 async def test_a_class_that_is_not_there_changes_nothing() -> None:
