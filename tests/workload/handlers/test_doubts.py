@@ -1,4 +1,4 @@
-"""Workers that say neither yes nor no, to whatever is asked of them: nobody waits for ever, and nobody waits in silence."""
+"""Workers that say neither yes nor no, in one file: nobody waits for ever, and nobody waits in silence."""
 
 from __future__ import annotations
 
