@@ -9,6 +9,7 @@ import pytest
 
 from multikueue.controllers.leader_election.standby import look_at_all
 from multikueue.errors import ClusterUnreachable
+from multikueue_simulator.simulation.faults import adversary_injector
 from multikueue_simulator.simulation.invariants.invariants import Course, held_up
 from multikueue_simulator.simulation.plan import adversaries as acts
 from multikueue_simulator.simulation.plan import plan as plans
@@ -81,6 +82,17 @@ def test_a_second_name_that_managers_find_first_is_the_name(lasts: float) -> Non
 
 def test_what_a_worker_says_of_all_copies_it_does_not_say_of_one_too_deep_to_be_written() -> None:
     assert live(drawn(11996)).violation is None
+
+
+def test_who_tries_a_list_without_an_end_again_later_is_told_from_who_never_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two managers by two names of one worker ask for the same page 60 times, each after its back-off."""
+    assert live(drawn(900030)).violation is None
+    monkeypatch.setattr(adversary_injector, "_MANY_PAGES", 3)
+    violation = live(drawn(900030)).violation
+    assert violation is not None
+    assert "page 'more' of /apis/" in violation.text
 
 
 STOPPED = plans.StopQueue(at=8.0, lasts=2.0, host=MANAGER, policy="HoldAndDrain")

@@ -7,6 +7,7 @@ to the storage, where the etcd of a real cluster would have them.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -63,8 +64,9 @@ ALIAS = "second-name"
 ODD_CLUSTER = "odd-cluster"
 CHOICE = "choice"
 
-_MANY_PAGES = 60
-"""Requests for one page after which the requester is taken to repeat it forever."""
+_MANY_PAGES, _SOON = 60, 10.0
+"""Requests for one page within so many seconds, after which the requester is taken to repeat it forever. Two managers that try
+again after a back-off, by two names of the worker, need longer."""
 
 _PATCHES_PER_SECOND = 25
 
@@ -400,14 +402,15 @@ class _Odd:
     def __init__(self, honest: Handler, what: str, broken: Broken) -> None:
         self._honest, self._answer, self._broken = honest, ODD_ANSWERS[what], broken
         self.is_over = False
-        self._asked: dict[tuple[str, str], int] = {}
+        self._asked: dict[tuple[str, str], deque[float]] = {}
 
     async def handle(self, request: Request) -> Response | Watch:
         if self.is_over or request.user.name != "multikueue" or request.path in ("/api", "/apis"):
             return await self._honest.handle(request)
         page = request.path, request.query.get("continue", "")
-        self._asked[page] = self._asked.get(page, 0) + 1
-        if self._asked[page] == _MANY_PAGES and page[1]:
+        times, now = self._asked.setdefault(page, deque(maxlen=_MANY_PAGES)), the_loop().time()
+        times.append(now)
+        if len(times) == _MANY_PAGES and now < times[0] + _SOON and page[1]:
             self._broken("bounded", f"page {page[1]!r} of {request.path} is asked for {_MANY_PAGES} times")
         if "watch" in request.query:
             return _expired()
