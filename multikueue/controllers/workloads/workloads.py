@@ -11,6 +11,7 @@ true in this order:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -202,6 +203,11 @@ _CLEARED = {
 """The fields that the end of an attempt, or a win, clears, and their attributes. Each has one value, whoever owns it."""
 
 
+_AGAIN_AFTER = timedelta(seconds=1)
+"""How soon a reservation that was refused is tried again: then after as long as it has been refused. Each try takes the quota
+that others wait for, for a moment."""
+
+
 async def write(context: ReconcileContext, local: Workload | None, outcome: Outcome) -> Workload | None:
     """The workload with the decided status, and inactive if it is to be. Raises as `merge` does. A status that can never be
     written frees the quota that it was to reserve.
@@ -217,7 +223,10 @@ async def write(context: ReconcileContext, local: Workload | None, outcome: Outc
     try:
         written = await merge(context, local, outcome.status)
     except (Forbidden, Invalid, NotFound):
-        context.store.engine.scheduler.forget(local.key, context.now())
+        now, refusal = context.now(), context.store.refusals.get(StatusKey(WORKLOADS.name, local.key))
+        lasts = now - refusal.since if refusal is not None else timedelta()
+        wait = min(max(lasts, _AGAIN_AFTER), context.settings.timings.retry_cap)
+        context.store.engine.scheduler.forget(local.key, now, until=now + wait)
         raise
     return await _patch_spec(context, written, {"active": False}) if outcome.should_deactivate else written
 

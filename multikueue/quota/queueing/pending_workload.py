@@ -42,7 +42,8 @@ class Progress(msgspec.Struct, frozen=True):
 @dataclass(slots=True, eq=False)
 class PendingWorkload:
     """A workload without quota, as last seen. Cycles change `progress`, `verdict` and `past`, and nothing else.
-    `replaces` is the slice that it replaces, if it is a slice of an elastic job."""
+    `replaces` is the slice that it replaces, if it is a slice of an elastic job. `refused_until`: its reservation could not be
+    written, and is not tried again before."""
 
     workload: Workload
     spec: WorkloadSpec
@@ -52,6 +53,7 @@ class PendingWorkload:
     verdict: Verdict | None = None
     past: list[Progress] = field(default_factory=list)
     replaces: ObjectKey | None = None
+    refused_until: datetime | None = None
     key: ObjectKey = field(init=False)
     local_queue: ObjectKey = field(init=False)
 
@@ -62,7 +64,8 @@ class PendingWorkload:
     @property
     def requeue_at(self) -> datetime | None:
         state = self.workload.status.requeue_state
-        return state.requeue_at if state else None
+        times = (state.requeue_at if state is not None else None, self.refused_until)
+        return max((at for at in times if at is not None), default=None)
 
     def is_repeating(self) -> bool:
         """Whether its search for flavors stopped where it stopped before, and would repeat itself.

@@ -147,12 +147,13 @@ class Scheduler:
         self._evictions.pop(key, None)
         self._switched_off.discard(key)
 
-    def forget(self, key: ObjectKey, now: datetime) -> None:
-        """The reservation could not be written: take it back and queue the head again."""
+    def forget(self, key: ObjectKey, now: datetime, *, until: datetime | None = None) -> None:
+        """The reservation could not be written: take it back and queue the head again, from `until` on."""
         assumption = self._assumed.pop(key, None)
         if assumption is None:
             return
         waiting = assumption.waiting
+        waiting.refused_until = until
         self._evictions.pop(key, None)
         self._cache.budgets.see(waiting.workload, waiting.local_queue)
         self._queues.requeueing.wake_after(self._cache.release(key), now)

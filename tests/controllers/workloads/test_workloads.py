@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -135,6 +135,36 @@ async def test_a_workload_whose_status_is_refused_says_so_once_and_is_counted(
     await world.settle()
     assert world.store.refusals.count(world.time) == {}
     assert world.status()["conditions"]
+
+
+async def test_a_reservation_that_is_refused_is_tried_ever_more_seldom_while_others_come_and_go() -> None:
+    """Each try takes quota for a moment, and each end of another job would be a reason to try."""
+    world = table()
+    denied = Forbidden(403, "Forbidden", "ValidatingAdmissionPolicy 'frozen' denied request")
+    tries = list[datetime]()
+
+    def fault(verb: str, plural: str) -> ApiError | None:
+        if (verb, plural) != ("patch", "workloads"):
+            return None
+        if world.store.engine.view.waiting("cq") == (0, 0):
+            tries.append(world.time)
+        return denied
+
+    world.manager.fault = fault
+    world.submit()
+    for second in range(300):
+        policy = "LowerPriority" if second % 2 else "Never"
+        body = {"spec": {"preemption": {"withinClusterQueue": policy}}}
+        world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), body)
+        await world.settle()
+        world.time += timedelta(seconds=1)
+    assert len(tries) < 15
+    world.manager.fault = lambda _verb, _plural: None
+    world.time += timedelta(minutes=5)
+    await world.settle()
+    reserved = world.condition(QUOTA_RESERVED)
+    assert reserved is not None
+    assert reserved["status"] == "True"
 
 
 async def test_a_status_that_failed_once_and_is_not_wanted_any_more_is_not_counted() -> None:
