@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import anyio
 
+from multikueue.controllers.serving.visibility import CERTIFICATE_SECRET
+from multikueue.web.visibility import SERVED
 from testbed import objects
 from testbed.bed import Testbed
 from testbed.client import ApiError, Kind, eventually
@@ -17,6 +19,7 @@ __all__ = ["CERTIFICATE", "CONFIGURATION", "SETTINGS", "WEBHOOKS", "registered",
 WEBHOOKS = Kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
 CONFIGURATION = "multikueue-manager"
 CERTIFICATE = "multikueue-webhook-certificate"
+API_SERVICES = Kind("apiregistration.k8s.io/v1", "APIService")
 
 SETTINGS: Mapping[str, str] = {
     "WEBHOOK__ENABLED": "true",
@@ -27,7 +30,7 @@ SETTINGS: Mapping[str, str] = {
 
 
 def with_webhook(bed: Testbed, settings: Mapping[str, str]) -> Iterator[Manager]:
-    """The manager; its registration goes with it, or no other module could make a job."""
+    """The manager; its registrations go with it, or no other module could make a job or install what `deploy/` has."""
     anyio.run(_prepare, bed)
     process = Manager(bed, **settings)  # type: ignore[arg-type]  # no setting is called `command`
     process.start()
@@ -62,3 +65,7 @@ async def _withdraw(bed: Testbed) -> None:
     async with bed.manager.client() as client:
         await client.delete(WEBHOOKS, CONFIGURATION)
         await client.delete(SECRET, CERTIFICATE, KUEUE_NAMESPACE)
+        for group, version in SERVED:
+            await client.delete(API_SERVICES, f"{version}.{group}")
+        await client.delete(SECRET, CERTIFICATE_SECRET, KUEUE_NAMESPACE)
+        await client.delete(Kind("v1", "Service"), "multikueue-visibility", KUEUE_NAMESPACE)
