@@ -15,7 +15,7 @@ from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.slices import is_elastic
 from multikueue.api.kueue.workload import EVICTED, FINISHED, Workload, any_owner_of, owner_kind
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, config_of, prices_of
+from multikueue.api.multikueue.clusters import config_of, is_cordoned, prices_of
 from multikueue.api.values.foreign import answer_or, excerpt
 from multikueue.dispatch.remote import NO_JOB, JobState, Link, Reach, Remote, attempt_of
 from multikueue.dispatch.slices import NO_SLICE, Slice
@@ -150,7 +150,7 @@ class Views(msgspec.Struct, frozen=True):
     def shown(self, name: str, kind: str, namespace: str) -> contract.Worker:
         """The strategy's view of a worker, for all jobs of a kind in a namespace."""
         worker, cluster = self.store.worker(name), self.store.clusters.get(ObjectKey("", name))
-        cordoned = cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true"
+        cordoned = cluster is not None and is_cordoned(cluster)
         failure = worker.watch_scope.failure(kind, namespace) or worker.watch_scope.namespace_failure(namespace)
         why = "cordoned" if cordoned else worker.leaving or (failure.why if failure is not None else "")
         if not why and not worker.link.is_connected:

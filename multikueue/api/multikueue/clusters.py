@@ -70,6 +70,10 @@ OTHER_THAN_ANNOTATION = "multikueue.dev/other-than"
 other clusters."""
 
 
+def is_cordoned(cluster: MultiKueueCluster) -> bool:
+    return cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true"
+
+
 def config_of(check: AdmissionCheck) -> tuple[str, ...]:
     return (check.spec.parameters.name,) if check.spec.parameters else ()
 

@@ -26,7 +26,7 @@ from multikueue.api.kueue.workload import (
     queue_of,
 )
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueCluster, clusters_of, config_of
+from multikueue.api.multikueue.clusters import MultiKueueCluster, clusters_of, config_of, is_cordoned
 from multikueue.cli.terminal.output import Column, heading, print_table
 from multikueue.cli.terminal.progress import each
 from multikueue.cli.workload.explanation import demand_by, lines
@@ -231,7 +231,7 @@ class Inquiry:
         gone = away(cluster)
         if gone is not None or name == self.winner:
             return gone
-        if cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true" and name not in self.nominated:
+        if is_cordoned(cluster) and name not in self.nominated:
             return _prospect(name, State.CORDONED)
         offered = namespaces_of(cluster)
         namespace = self.local.metadata.namespace

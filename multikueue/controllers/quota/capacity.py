@@ -20,7 +20,7 @@ import msgspec
 from multikueue.api.kinds import CLUSTER_QUEUES
 from multikueue.api.kueue.queues import FOLLOW_ANNOTATION, ClusterQueue
 from multikueue.api.meta import Condition, ObjectKey
-from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueConfig, config_of
+from multikueue.api.multikueue.clusters import MultiKueueConfig, config_of, is_cordoned
 from multikueue.controllers.quota.worker_queues import CORDONED, read_queues, rules_of, why_unread
 from multikueue.controllers.reconcile.conditions import write_condition
 from multikueue.controllers.reconcile.context import ReconcileContext
@@ -239,7 +239,7 @@ class Capacity:
     async def _read_one(self, name: str, record: Record) -> None:
         """Reads one worker, in its own task: a slow or failed read does not hold up those of the others."""
         client, cluster = self.context.clients.get(name), self.context.store.clusters.get(ObjectKey("", name))
-        if cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true":
+        if cluster is not None and is_cordoned(cluster):
             record.missed(self.context.now(), CORDONED)
             return
         worker = self.context.store.worker(name)
