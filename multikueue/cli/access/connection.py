@@ -38,6 +38,7 @@ __all__ = [
     "Namespace",
     "Origin",
     "SettingsFile",
+    "Yes",
     "context_option",
     "fetch",
     "fetch_pairs",
@@ -139,6 +140,8 @@ Namespace = Annotated[
         rich_help_panel=_MANAGER,
     ),
 ]
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 Origin = Annotated[
     str,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
-from multikueue.cli.access.connection import ManagerOptions, Namespace, Origin, now, run_async
+from multikueue.cli.access.connection import ManagerOptions, Namespace, Origin, Yes, now, run_async
 from multikueue.cli.access.server_facts import ServerFacts
-from multikueue.cli.commands.clusters.sides import MeantClusters, Yes, connect_with, end_by
+from multikueue.cli.commands.clusters.sides import MeantClusters, connect_with, end_by
 from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document

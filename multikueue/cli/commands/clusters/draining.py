@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multikueue.cli.access.connection import ContextChoice, ManagerOptions, now, run_async
+from multikueue.cli.access.connection import ContextChoice, ManagerOptions, Yes, now, run_async
 from multikueue.cli.commands.clusters.cordoning import annotate
-from multikueue.cli.commands.clusters.sides import MeantClusters, Yes
+from multikueue.cli.commands.clusters.sides import MeantClusters
 from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.durations import parse_duration
 from multikueue.cli.terminal.exit import CommandFailed

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
-from multikueue.cli.access.connection import ContextChoice, ManagerOptions, Namespace, now, run_async
+from multikueue.cli.access.connection import ContextChoice, ManagerOptions, Namespace, Yes, now, run_async
 from multikueue.cli.commands.clusters.discovery import Inventory, candidates
 from multikueue.cli.commands.clusters.sides import (
     WORKER,
@@ -21,7 +21,6 @@ from multikueue.cli.commands.clusters.sides import (
     RegistrarOptions,
     WorkerContext,
     WorkerKubeconfig,
-    Yes,
     connect_with,
     end_by,
     side,

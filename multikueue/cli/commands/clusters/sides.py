@@ -39,15 +39,12 @@ __all__ = [
     "RegistrarOptions",
     "WorkerContext",
     "WorkerKubeconfig",
-    "Yes",
     "connect_with",
     "end_by",
     "side",
 ]
 
 WORKER = "Worker cluster"
-
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 @dataclass(frozen=True)

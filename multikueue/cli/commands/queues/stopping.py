@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, SettingsFile, run_async
+from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, SettingsFile, Yes, run_async
 from multikueue.cli.commands.queues.naming import InQueueNamespace, NamedQueue, find
 from multikueue.cli.terminal.output import note
 
@@ -24,7 +24,7 @@ def hold(
     name: NamedQueue,
     namespace: InQueueNamespace = None,
     drain: Annotated[bool, typer.Option("--drain", help="Also stop the jobs that already have quota.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     dry_run: DryRun = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,

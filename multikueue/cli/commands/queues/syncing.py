@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from multikueue.cli.access.connection import ManagerOptions, Origin, run_async
+from multikueue.cli.access.connection import ManagerOptions, Origin, Yes, run_async
 from multikueue.cli.access.worker_access import WorkerOptions
 from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.formats import Format, Output, is_document
@@ -54,7 +54,7 @@ def sync(
         typer.Option("--selector", "-l", help="In place of names: all workers with these labels.", show_default=False),
     ] = "",
     queues: ChosenQueues,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be made.")] = False,
     output: Output = Format.TABLE,
     ways: WorkerOptions,

@@ -14,7 +14,7 @@ import msgspec
 import typer
 
 from multikueue.cli.access.completion import queues, workloads
-from multikueue.cli.access.connection import ManagerOptions, run_async
+from multikueue.cli.access.connection import ManagerOptions, Yes, run_async
 from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["cancel", "hold", "move", "release", "requeue"]
 
 MERGE = "application/merge-patch+json"
-
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 @dataclass(frozen=True)
