@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
-from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
-from testbed.objects import MULTIKUEUE_CLUSTER
-from tests.builders import multikueue_cluster
+from tests.cli.commands.clusters.cordons import cordoned, is_cordoned
 from tests.cli.conftest import Run, World
 from tests.cli.field import Field
-
-
-async def is_cordoned(field: Field, worker: str = "worker1") -> bool:
-    meta = (await field.manager.get(MULTIKUEUE_CLUSTER, worker))["metadata"]
-    return bool(meta.get("annotations", {}).get(CORDON_ANNOTATION) == "true")
 
 
 @pytest.mark.anyio
@@ -28,23 +20,6 @@ async def test_cordon_and_uncordon(field: Field) -> None:
     assert (done.out, undone.out) == ("worker1 cordoned\n", "worker1 uncordoned\n")
     assert unknown.code == 1
     assert "there is no MultiKueueCluster 'worker3'" in unknown.err
-
-
-@pytest.fixture
-def fleet(world: World) -> World:
-    """Four workers, of which two have a label; one is connected."""
-    for name in ("w10", "w2", "w1", "other"):
-        made = multikueue_cluster(name).labels({"zone": "eu"} if name in ("w2", "w10") else {})
-        world.manager.add(MULTIKUEUE_CLUSTERS, (made.active() if name == "w1" else made).build())
-    return world
-
-
-def cordoned(world: World) -> set[str]:
-    return {
-        each["metadata"]["name"]
-        for each in world.manager.all(MULTIKUEUE_CLUSTERS)
-        if CORDON_ANNOTATION in each["metadata"].get("annotations", {})
-    }
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
-from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 from multikueue.cli.commands.clusters.draining import DRAIN_ANNOTATION
 from multikueue.cli.terminal.output import CLEAR_LINE
 from testbed.client import eventually
 from testbed.objects import MULTIKUEUE_CLUSTER, WORKLOAD
-from tests.builders import multikueue_cluster
+from tests.cli.commands.clusters.cordons import cordoned, is_cordoned
 from tests.cli.conftest import Run, World
 from tests.cli.field import Field
 
@@ -50,11 +48,6 @@ async def connected(field: Field) -> Field:
     await field.submit("done")
     await field.becomes("done", lambda made: made.cluster_name("worker1").finished())
     return field
-
-
-async def is_cordoned(field: Field, worker: str = "worker1") -> bool:
-    meta = (await field.manager.get(MULTIKUEUE_CLUSTER, worker))["metadata"]
-    return bool(meta.get("annotations", {}).get(CORDON_ANNOTATION) == "true")
 
 
 async def is_held(field: Field, job: str) -> bool:
@@ -117,23 +110,6 @@ async def test_a_worker_that_is_not_connected_cannot_be_drained(connected: Field
     assert ended.code == 1
     assert "worker2 is not connected: `multikueue clusters cordon worker2` keeps new work away" in ended.err
     assert not await is_cordoned(connected, "worker2")
-
-
-@pytest.fixture
-def fleet(world: World) -> World:
-    """Four workers, of which two have a label; one is connected."""
-    for name in ("w10", "w2", "w1", "other"):
-        made = multikueue_cluster(name).labels({"zone": "eu"} if name in ("w2", "w10") else {})
-        world.manager.add(MULTIKUEUE_CLUSTERS, (made.active() if name == "w1" else made).build())
-    return world
-
-
-def cordoned(world: World) -> set[str]:
-    return {
-        each["metadata"]["name"]
-        for each in world.manager.all(MULTIKUEUE_CLUSTERS)
-        if CORDON_ANNOTATION in each["metadata"].get("annotations", {})
-    }
 
 
 def test_a_drain_of_several_leaves_those_that_are_not_connected(fleet: World, cli: Run) -> None:
