@@ -16,16 +16,14 @@ import anyio.to_thread
 import pytest
 import yaml
 
-from testbed import objects
 from testbed.bed import Testbed
 from testbed.client import ApiError, eventually
 from testbed.kubeconfig import dump
-from testbed.ports import free_port
 from tests.answers.made import ADMIN, USER, Ground, all_are_true, come_about, leave
 from tests.project.files import ROOT
 from tests.real.harness import Manager, Team, team
 from tests.real.skipping import needs_testbed
-from tests.real.webhooking import SETTINGS, registered, with_webhook
+from tests.real.webhooking import SETTINGS, lead_to_us, registered, visibility_settings, with_webhook
 
 pytestmark = [
     pytest.mark.anyio,
@@ -40,25 +38,14 @@ RBAC = "rbac.authorization.k8s.io"
 
 @pytest.fixture(scope="module")
 def manager_settings() -> dict[str, str]:
-    port = str(free_port())
-    patient = {"QUOTA__REQUEUE_FIRST": "1m"}  # what fits nowhere is asked about between two attempts
-    visibility = {"ENABLED": "true", "HOST": "127.0.0.1", "PORT": port, "SERVICE_PORT": port}
-    return {**SETTINGS, **patient, **{f"VISIBILITY__{key}": value for key, value in visibility.items()}}
+    patient = {"QUOTA__REQUEUE_FIRST": "1m"}  # what fits nowhere is looked at between two attempts
+    return {**SETTINGS, **patient, **visibility_settings()}
 
 
 @pytest.fixture(scope="module")
 def manager(bed: Testbed, manager_settings: dict[str, str]) -> Iterator[Manager]:
-    anyio.run(_lead_to_us, bed)
+    anyio.run(lead_to_us, bed)
     yield from with_webhook(bed, manager_settings)
-
-
-async def _lead_to_us(bed: Testbed) -> None:
-    """The Service of the visibility API leads to this machine."""
-    meta = {"name": "multikueue-visibility", "namespace": objects.KUEUE_NAMESPACE}
-    spec = {"type": "ExternalName", "externalName": "localhost"}
-    async with bed.manager.client() as client:
-        await client.apply(objects.namespace(objects.KUEUE_NAMESPACE))
-        await client.apply({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec})
 
 
 @asynccontextmanager

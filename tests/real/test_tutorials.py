@@ -42,14 +42,13 @@ from testbed.objects import (
     WORKLOAD,
     Object,
 )
-from testbed.ports import free_port
 from testbed.programs import DEFAULT_KUEUE, Release
 from testbed.proxy import Link
 from tests.project.files import ROOT
 from tests.real.harness import Manager
 from tests.real.skipping import needs_programs
 from tests.real.test_cli import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, SERVICE_ACCOUNT, pod_of
-from tests.real.webhooking import SETTINGS, with_webhook
+from tests.real.webhooking import SETTINGS, lead_to_us, visibility_settings, with_webhook
 from tests.transcripts import Command, lost, replayed
 
 pytestmark = [
@@ -79,16 +78,14 @@ def bed() -> Iterator[Testbed]:
 
 @pytest.fixture(scope="module")
 def manager_settings() -> dict[str, str]:
-    port = str(free_port())
     patient = {"QUOTA__REQUEUE_FIRST": "1m"}  # what fits nowhere is looked at between two attempts
-    visibility = {"ENABLED": "true", "HOST": "127.0.0.1", "PORT": port, "SERVICE_PORT": port}
-    return {**SETTINGS, **patient, **{f"VISIBILITY__{key}": value for key, value in visibility.items()}}
+    return {**SETTINGS, **patient, **visibility_settings()}
 
 
 @pytest.fixture(scope="module")
 def manager(bed: Testbed, manager_settings: dict[str, str]) -> Iterator[Manager]:
     anyio.run(_serve_one_version, bed)
-    anyio.run(_lead_to_us, bed)
+    anyio.run(lead_to_us, bed)
     yield from with_webhook(bed, manager_settings)
 
 
@@ -99,15 +96,6 @@ async def _serve_one_version(bed: Testbed) -> None:
             versions = [each | {"served": each["name"] == "v1beta2"} for each in definition["spec"]["versions"]]
             assert any(each["served"] for each in versions)
             await client.patch(CRD, definition["metadata"]["name"], {"spec": {"versions": versions}})
-
-
-async def _lead_to_us(bed: Testbed) -> None:
-    """The Service of the visibility API leads to this machine."""
-    async with bed.manager.client() as client:
-        await client.apply(objects.namespace(objects.KUEUE_NAMESPACE))
-        meta = {"name": "multikueue-visibility", "namespace": objects.KUEUE_NAMESPACE}
-        spec = {"type": "ExternalName", "externalName": "localhost"}
-        await client.apply({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec})
 
 
 @dataclass

@@ -12,13 +12,24 @@ from testbed import objects
 from testbed.bed import Testbed
 from testbed.client import ApiError, Kind, eventually
 from testbed.objects import KUEUE_NAMESPACE, SECRET
+from testbed.ports import free_port
 from tests.real.harness import Manager, Team
 
-__all__ = ["CERTIFICATE", "CONFIGURATION", "SETTINGS", "WEBHOOKS", "registered", "with_webhook"]
+__all__ = [
+    "CERTIFICATE",
+    "CONFIGURATION",
+    "SETTINGS",
+    "WEBHOOKS",
+    "lead_to_us",
+    "registered",
+    "visibility_settings",
+    "with_webhook",
+]
 
 WEBHOOKS = Kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
 CONFIGURATION = "multikueue-manager"
 CERTIFICATE = "multikueue-webhook-certificate"
+VISIBILITY_SERVICE = "multikueue-visibility"
 API_SERVICES = Kind("apiregistration.k8s.io/v1", "APIService")
 
 SETTINGS: Mapping[str, str] = {
@@ -37,6 +48,22 @@ def with_webhook(bed: Testbed, settings: Mapping[str, str]) -> Iterator[Manager]
     yield process
     process.kill()
     anyio.run(_withdraw, bed)
+
+
+def visibility_settings() -> dict[str, str]:
+    """What has the manager serve the visibility API on loopback, at a port of its own."""
+    port = str(free_port())
+    visibility = {"ENABLED": "true", "HOST": "127.0.0.1", "PORT": port, "SERVICE_PORT": port}
+    return {f"VISIBILITY__{key}": value for key, value in visibility.items()}
+
+
+async def lead_to_us(bed: Testbed) -> None:
+    """The Service of the visibility API leads to this machine."""
+    meta = {"name": VISIBILITY_SERVICE, "namespace": KUEUE_NAMESPACE}
+    spec = {"type": "ExternalName", "externalName": "localhost"}
+    async with bed.manager.client() as client:
+        await client.apply(objects.namespace(KUEUE_NAMESPACE))
+        await client.apply({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec})
 
 
 async def registered(crew: Team) -> Team:
@@ -68,4 +95,4 @@ async def _withdraw(bed: Testbed) -> None:
         for group, version in SERVED:
             await client.delete(API_SERVICES, f"{version}.{group}")
         await client.delete(SECRET, CERTIFICATE_SECRET, KUEUE_NAMESPACE)
-        await client.delete(Kind("v1", "Service"), "multikueue-visibility", KUEUE_NAMESPACE)
+        await client.delete(Kind("v1", "Service"), VISIBILITY_SERVICE, KUEUE_NAMESPACE)
