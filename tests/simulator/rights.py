@@ -62,6 +62,7 @@ def guard(host: Host, cluster: Cluster, token: str, user: User, asked: Asked, *,
     """Mind roles from now on. Who has the token is the user; the programs of the cluster itself may do everything."""
     host.api = _Guard(AuthorizationFilter(cluster.api, Authorizer(cluster.storage, enforced=True)), user, asked)
     host.users = {f"Bearer {each.name}": User(each.name, (MASTERS,)) for each in others} | {f"Bearer {token}": user}
+    host.stranger = None
 
 
 def verbs(rules: Iterable[Object]) -> set[Verb]:

@@ -14,7 +14,7 @@ import anyio
 import anyio.abc
 import msgspec
 
-from multikueue.errors import ClusterUnreachable, Conflict, NotLeading, Throttled, Unauthorized
+from multikueue.errors import ClusterUnreachable, Conflict, NotKept, NotLeading, Throttled, Unauthorized
 from multikueue.runtime.controller.queue import Closed, WorkQueue, nobody
 from multikueue.runtime.controller.supervisor import describe, is_expected, is_fatal, leaves
 from multikueue.telemetry import bind, get_logger
@@ -35,6 +35,9 @@ AGAIN = Result(again_after=timedelta())
 
 LASTING = 5
 """Failures of a key in a row from which on trouble with a cluster is logged as a warning."""
+
+UNDONE = timedelta(seconds=5)
+"""An object that a server does not keep as written is written once in so long at most, when it fails again and again."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,7 +105,7 @@ class _Controller(Generic[K]):
         if is_fatal(error):
             raise error
         self.on_error(key, error)
-        delay = self.queue.retry(key, at_least=_asked_to_wait(error))
+        delay = self.queue.retry(key, at_least=_asked_to_wait(error), unheard=_fought_over(error))
         _log_retry(error, delay=delay, failures=self.queue.failures(key))
 
 
@@ -110,6 +113,12 @@ def _asked_to_wait(error: Exception) -> timedelta:
     """The longest wait that a server asked for."""
     waits = (leaf.after or 0.0 for leaf in leaves(error) if isinstance(leaf, Throttled))
     return timedelta(seconds=max(waits, default=0.0))
+
+
+def _fought_over(error: Exception) -> timedelta:
+    """How long a key rests whatever happens: where a webhook undoes what we write, and another program writes that again, each
+    attempt makes news."""
+    return UNDONE if any(isinstance(leaf, NotKept) for leaf in leaves(error)) else timedelta()
 
 
 def _log_retry(error: Exception, *, delay: timedelta, failures: int) -> None:

@@ -57,7 +57,7 @@ class Depth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Timer(NamedTuple):
-    """`earliest` is the end of the wait that a server asked for: `hurry` does not go below it."""
+    """`earliest` is the end of the wait that no news shorten, on the loop's clock."""
 
     when: float
     priority: QueuePriority
@@ -168,13 +168,18 @@ class WorkQueue(Generic[K]):
         )
 
     def add(self, key: K, priority: QueuePriority = QueuePriority.LIVE) -> None:
-        """Queue the key now. After `close`, nothing happens."""
+        """Queue the key now, or as soon as `retry` lets it. After `close`, nothing happens."""
         if self._closed:
             return
-        timer = self._timers.pop(key, None)
+        timer = self._timers.get(key)
         if timer is not None:
-            timer.handle.cancel()
             priority = min(priority, timer.priority)
+            rest = timer.earliest - asyncio.get_running_loop().time() if timer.earliest else 0.0
+            if rest > 0:
+                self._start_timer(key, rest, priority)
+                return
+            timer.handle.cancel()
+            del self._timers[key]
         if key in self._processing:
             self._again[key] = min(priority, self._again.get(key, priority))
             return
@@ -200,28 +205,31 @@ class WorkQueue(Generic[K]):
             return
         self._start_timer(key, delay.total_seconds(), priority)
 
-    def retry(self, key: K, *, at_least: timedelta = timedelta()) -> timedelta:
+    def retry(self, key: K, *, at_least: timedelta = timedelta(), unheard: timedelta = timedelta()) -> timedelta:
         """The key failed: queue it after its back-off, which grows until `forget`. Returns the delay.
 
-        News that came meanwhile may be that the cause is over, so such a key is due at once; but not when it fails again
-        and again, or a server asked to wait: then it waits as after a first failure, or for as long as it was asked to.
-        Else a key whose every attempt makes news would never rest.
+        News may be that the cause is over, so after one failure a key is due at once when they come, unless a server asked to
+        wait for `at_least` so long. A key that fails again and again hears of news no sooner than after a first failure, and
+        within its back-off no sooner than after `unheard`. Else a key whose every attempt makes news would never rest.
         """
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay = max(self._retries.delay(failures), at_least)
-        if key in self._again and (failures > 1 or at_least):
-            delay = max(min(delay, self._retries.delay(1)), at_least)
+        rest = at_least
+        if failures > 1:
+            rest = max(at_least, min(delay, max(self._retries.delay(1), unheard)))
+        if key in self._again and rest:
+            delay = rest
             self.add_after(key, delay, self._again.pop(key))
         else:
             self.add_after(key, delay)
         if key in self._timers:
-            asked = asyncio.get_running_loop().time() + at_least.total_seconds()
-            self._timers[key] = self._timers[key]._replace(earliest=asked)
+            earliest = asyncio.get_running_loop().time() + rest.total_seconds() if rest else 0.0
+            self._timers[key] = self._timers[key]._replace(earliest=earliest)
         return delay
 
     def hurry(self) -> None:
         """The cause of the failures is over: each key counts as failed once, and waits no longer than after its first
-        failure, except for a wait that a server asked for."""
+        failure, except for a wait that no news shorten."""
         now = asyncio.get_running_loop().time()
         for key in self._failures:
             self._failures[key] = 1
@@ -325,7 +333,7 @@ class WorkQueue(Generic[K]):
         self._timers[key] = _Timer(when, priority, loop.call_at(when, self._ring, key), earliest)
 
     def _ring(self, key: K) -> None:
-        self.add(key, self._timers[key].priority)
+        self.add(key, self._timers.pop(key).priority)
 
     def _wait_no_more(self, getter: asyncio.Future[None]) -> None:
         """Whoever waited is cancelled."""

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import timedelta
 from functools import partial
+from itertools import pairwise
 
 import anyio
 import pytest
@@ -14,7 +15,7 @@ import structlog
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from multikueue.errors import ClusterUnreachable, Conflict, InvariantBroken, StrategyError, Throttled
+from multikueue.errors import ClusterUnreachable, Conflict, InvariantBroken, NotKept, StrategyError, Throttled
 from multikueue.runtime import DONE, Backoff, Result, WorkQueue, run_controller
 
 pytestmark = pytest.mark.anyio
@@ -116,6 +117,18 @@ async def test_throttled_waits_as_long_as_the_server_asked() -> None:
     script = Script(slow_down, ExceptionGroup("two workers", [slow_down, DOWN]), Throttled(429, "TooManyRequests", "?"))
     await script.run(queue("a"))
     assert [at for at, _ in script.calls] == [0, 30, 60, 64]
+
+
+async def test_what_others_undo_each_time_is_written_seldom_though_each_time_makes_news() -> None:
+    work, calls = queue("a"), list[float]()
+
+    async def fought_over(key: str) -> Result:
+        calls.append(anyio.current_time())
+        asyncio.get_running_loop().call_later(0.005, work.add, key)
+        raise NotKept("Workload a: the API server does not keep status.admissionChecks")
+
+    await run_for(100, work, fought_over)
+    assert [round(later - earlier) for earlier, later in pairwise(calls)][:5] == [0, 2, 4, 5, 5]
 
 
 @pytest.mark.parametrize(

@@ -541,3 +541,31 @@ async def test_news_do_not_shorten_what_a_server_asked_for() -> None:
     work.add("a")
     assert await work.get() == "a"
     assert await failed_with_news(work, at_least=20 * SECOND) == pytest.approx(20)
+
+
+@pytest.mark.parametrize(
+    ("failures", "options", "seconds"),
+    [
+        pytest.param(1, {}, 0, id="after one failure they come at once"),
+        pytest.param(2, {}, 1, id="after more as after a first failure"),
+        pytest.param(9, {}, 1, id="however many there are"),
+        pytest.param(1, {"at_least": 20 * SECOND}, 20, id="a server that asks for more gets it"),
+        pytest.param(1, {"unheard": 5 * SECOND}, 0, id="what may be fought over is tried at once, too"),
+        pytest.param(3, {"unheard": 5 * SECOND}, 4, id="and then within its back-off"),
+        pytest.param(9, {"unheard": 5 * SECOND}, 5, id="up to the bound"),
+    ],
+)
+@pytest.mark.parametrize("late", [0, 0.1])
+async def test_news_within_a_backoff(failures: int, options: dict[str, timedelta], seconds: float, late: float) -> None:
+    work = queue()
+    for _ in range(failures - 1):
+        work.retry("a")
+        assert await taken_after(work, "a") > 0
+    work.retry("a", **options)
+    began = anyio.current_time()
+    await anyio.sleep(late)
+    work.add("a")
+    work.add("a")
+    await taken_after(work, "a")
+    assert anyio.current_time() - began == pytest.approx(max(late, seconds))
+    assert work.depth().delayed == 0

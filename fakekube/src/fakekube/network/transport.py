@@ -54,15 +54,16 @@ class Observer(Protocol):
 
 @dataclass(slots=True)
 class Host:
-    """An API server and its users by Authorization header. Without users every client is the administrator. `delays` say
-    how many seconds the server takes to answer a request."""
+    """An API server and its users by Authorization header. Who is not among them is `stranger`; without one the server
+    answers 401. `delays` say how many seconds the server takes to answer a request."""
 
     api: Handler
     users: dict[str, User] = field(default_factory=dict)
+    stranger: User | None = field(default_factory=User)
     delays: list[Callable[[Request], float]] = field(default_factory=list)
 
     def user(self, authorization: str) -> User | None:
-        return self.users.get(authorization) if self.users else User()
+        return self.users.get(authorization, self.stranger)
 
 
 class Network:

@@ -180,6 +180,8 @@ class World:
         self.network = Network(self._luck())
         self.manager = self._site(MANAGER, managed_fields=layout.core)
         self.core = Kueue(MANAGER, self.network, clock=clock, rng=self._luck()) if layout.core else None
+        if self.core is not None:
+            self.network.hosts[MANAGER].users[f"Bearer {self.core.name}"] = User(self.core.name)
         self.workers = {share.name: self._worker(share.name, lives) for share in layout.workers}
         self.managers: dict[str, ManagerProcess] = {}
 
@@ -270,7 +272,8 @@ class World:
         """Replace the manager tokens that a worker accepts."""
         users = {f"Bearer {each}": User("multikueue") for each in tokens}
         programs = self.workers[worker].kueue, self.workers[worker].runner
-        self.network.hosts[worker].users = users | {f"Bearer {each.name}": User(each.name) for each in programs}
+        host = self.network.hosts[worker]
+        host.users, host.stranger = users | {f"Bearer {each.name}": User(each.name) for each in programs}, None
 
     def _apply_worker_fixtures(self, worker: Worker, share: Share) -> None:
         make = worker.site.create

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -82,8 +83,8 @@ def staged(test: Callable[[Scene], Coroutine[Any, Any, None]], plan: Plan = PLAN
     run(main)
 
 
-def _client(world: World, host: str) -> Any:
-    secret = "manager-0" if host == MANAGER else token(host)
+def _client(world: World, host: str, *, secret: str = "") -> Any:
+    secret = secret or ("manager-0" if host == MANAGER else token(host))
     credentials = Credentials(server=f"http://{host}", token=FixedToken(f"Bearer {secret}"))
     return Client.connect(credentials, cluster=host, transport=over(world.network.line("probe")))
 
@@ -142,6 +143,20 @@ def test_a_field_is_not_kept_whoever_else_may_write_it() -> None:
         assert scene.workload()["status"]["requeueState"] == {"count": 3}
 
     staged(body)
+
+
+def test_a_field_is_kept_of_what_a_kueue_beside_the_manager_writes() -> None:
+    async def body(scene: Scene) -> None:
+        scene.parts.do(DropField(host=MANAGER, what="requeue state"))
+        core, key = scene.world.core, ObjectKey(NAMESPACE, scene.workload()["metadata"]["name"])
+        assert core is not None
+        async with _client(scene.world, MANAGER, secret=core.name) as client:
+            for writer, count, kept in ((client, 3, {"count": 3}), (scene.clients[MANAGER], 4, None)):
+                patch = {"status": {"requeueState": {"count": count}}}
+                await writer.merge_patch(kinds.WORKLOADS, key, patch, subresource="status")
+                assert scene.workload()["status"].get("requeueState") == kept
+
+    staged(body, replace(PLAN, layout=replace(PLAN.layout, core=True)))
 
 
 def test_a_name_without_an_answer_lets_open_watches_go_on() -> None:

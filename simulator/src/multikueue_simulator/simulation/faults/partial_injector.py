@@ -141,7 +141,11 @@ class PartialInjector:
         kind, path = parts.FIELDS[event.what]
         top, name = path.strip("/").split("/")
 
+        core = self.world.core
+
         def change(request: Object) -> list[Object]:
+            if core is not None and request["userInfo"]["username"] == core.name:
+                return []
             if event.what == "priority":
                 return [{"op": "add", "path": path, "value": ODD_PRIORITY}]
             return [{"op": "remove", "path": path}] if (request["object"].get(top) or {}).get(name) is not None else []
