@@ -273,8 +273,8 @@ def _dropped(names: Callable[[ClusterQueue], Iterable[str]], change: Change[Clus
 
 
 def jobs_waiting_there(change: Change[ClusterQueue], state: State) -> Iterator[Key]:
-    """The jobs in the queue: whether they are dispatched may have changed."""
-    if change.old is not None and change.new is not None:
+    """The jobs in the queue: whether they are dispatched may have changed, be it that a queue of this name is new."""
+    if change.new is not None:
         yield from _jobs_in(change.seen.metadata.name, state)
 
 

@@ -25,7 +25,7 @@ from multikueue.store.event_handlers.changes import Change
 from multikueue.store.event_handlers.triggers import Row, Table, To, keys_after
 from multikueue.store.queues import Key
 from multikueue.store.store import Store
-from tests.builders import NOW, cluster_queue, cohort, job, local_queue, multikueue_config, workload
+from tests.builders import NOW, admission_check, cluster_queue, cohort, job, local_queue, multikueue_config, workload
 from tests.builders.workloads import JobBuilder, WorkloadBuilder
 from tests.jobs.kinds.pods.builders import member, pod
 from tests.store.known import KEY, Noted, local, stored
@@ -247,3 +247,18 @@ def test_a_workload_counts_where_it_was_admitted_even_if_its_local_queue_leads_e
     change = Change(None, counted)
     assert list(concerned.cluster_queues_of(change, store)) == ["cq", "old"]
     assert list(concerned.local_queues_of(change, store)) == [ObjectKey("default", "main")]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param((triggers.CLUSTER_QUEUE, cluster_queue("cq").checks("mk")), id="a ClusterQueue"),
+        pytest.param((triggers.LOCAL_QUEUE, local_queue("main", "cq")), id="a LocalQueue"),
+        pytest.param((triggers.CHECK, admission_check("mk")), id="an AdmissionCheck"),
+    ],
+)
+def test_what_says_whether_jobs_are_dispatched_wakes_them_when_it_is_made_again(rows: tuple[Table[Any], Any]) -> None:
+    table, made = rows
+    store, _ = stored()
+    store.cluster_queues.upsert(cluster_queue("cq").checks("mk").version(3).build())
+    assert ("jobs", JobKey(JOBS.name, "default", "job")) in list(keys_after(table, Change(None, made.build()), store))
