@@ -11,7 +11,8 @@ import pytest
 
 from multikueue_simulator.simulation.runs.batch import Tally, run_batch
 
-SEEDS = range(50)
+SEEDS = (*range(50), 3000882, 3001628, 3003984, 3005229, 4001455, 4001746, 4004465)
+"""The large ones have failed before."""
 
 
 @pytest.mark.timeout(600)

@@ -167,7 +167,7 @@ def test_a_job_that_adversaries_hold_up_is_noticed(ends: dict[str, float], witho
     assert violation is None or violation.text.startswith(f"{job} took")
 
 
-SAME, LATER = "2030-01-01T00:00:08Z", "2030-01-01T00:00:09Z"
+SAME, LATER, LATE = "2030-01-01T00:00:08Z", "2030-01-01T00:00:09Z", "2030-01-01T00:00:10Z"
 
 
 @pytest.mark.parametrize(
@@ -175,11 +175,19 @@ SAME, LATER = "2030-01-01T00:00:08Z", "2030-01-01T00:00:09Z"
     [
         (Course(71.0, 65.0, SAME), Course(60.0, 11.0, SAME), "main", False),
         (Course(71.0, 65.0, SAME), Course(60.0, 11.0, LATER), "main", True),
-        (Course(71.0, 65.0, SAME), Course(60.0, 11.0, SAME), "other", True),
+        (Course(71.0, 65.0, SAME), Course(60.0, 11.0, LATER), "other", False),
+        (Course(71.0, 65.0, SAME), Course(60.0, 11.0, LATE), "other", True),
         (Course(71.0, 65.0, SAME), Course(70.0, 66.0, SAME), "main", True),
         (Course(99.0, 95.0, SAME), Course(60.0, 11.0, SAME), "main", True),
     ],
-    ids=["overtaken", "not by luck", "by one of another queue", "not overtaken", "overtaken, and held up then"],
+    ids=[
+        "overtaken",
+        "not by luck",
+        "by one of another queue, on a worker",
+        "by one of another queue that is younger",
+        "not overtaken",
+        "overtaken, and held up then",
+    ],
 )
 def test_whom_others_overtook_by_luck_has_their_time_too(a: Course, b: Course, queue: str, is_noticed: bool) -> None:
     """Without adversaries the other one came later, for another second saw it made."""

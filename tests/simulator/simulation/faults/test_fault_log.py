@@ -93,3 +93,10 @@ def test_who_was_frozen_while_a_host_was_back_has_not_seen_it() -> None:
     made = faults((2.0, 4.0), (7.0, None), source="manager-0")
     made.naps["manager-0"] = [(4.5, 7.5)]
     assert made.away_from("manager-0", HOST, 9.0, gap=1.0, news="manager") == 2.0
+
+
+@pytest.mark.parametrize(("nap", "expected"), [((4.2, 8.5), 2.0), ((4.2, 6.0), None)], ids=["until just now", "before"])
+def test_who_was_frozen_since_a_host_was_back_has_not_seen_it(nap: tuple[float, float], expected: float | None) -> None:
+    made = faults((2.0, 4.0), source="manager-0")
+    made.naps["manager-0"] = [nap]
+    assert made.away_from("manager-0", HOST, 9.0, gap=1.0, news="manager") == expected

@@ -73,15 +73,15 @@ class FaultLog:
         everybody off. Ignored are short returns of up to `gap`, and what passed while it was frozen. What other
         replicas cannot reach is nothing to it, and a link that works again needs no `news`."""
         since: float | None = None
-        until = -gap
+        until, naps = -gap, self.naps.get(replica, ())
         for fault in self._of(host):
             if fault.partial or fault.source not in (EVERYBODY, replica):
                 continue
-            if fault.begin - _within(self.naps.get(replica, ()), until, fault.begin) > until + gap:
+            if fault.begin - _within(naps, until, fault.begin) > until + gap:
                 since = fault.begin
             end = now if fault.end is None else fault.end
             until = max(until, self._end(fault, now, gap, news) if fault.told else end)
-        return since if since is not None and until + gap >= now else None
+        return since if since is not None and now - _within(naps, until, now) <= until + gap else None
 
     def _asleep(self, begin: float, end: float) -> float:
         """The seconds of that time in which all managers were frozen."""

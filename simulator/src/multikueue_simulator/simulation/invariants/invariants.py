@@ -557,7 +557,7 @@ class Invariants:
 
     def _single(self, write: Write) -> None:
         for worker, other in self._others(write):
-            if not seen.is_leaving(other) and not self._excused(worker, write.at):
+            if not (seen.is_leaving(other) or self._excused(worker, write.at) or self._is_untraceable(worker, other)):
                 text = f"{write.host} gets job {write.new['metadata']['name']} while {worker} has it"
                 self.broken("I1", write.at, text)
 
@@ -565,7 +565,7 @@ class Invariants:
         if self._excused(write.host, write.at):
             return  # nothing can stop it from starting again
         for worker, other in self._others(write):
-            if seen.is_running(other) and not self._excused(worker, write.at):
+            if seen.is_running(other) and not (self._excused(worker, write.at) or self._is_untraceable(worker, other)):
                 text = f"job {write.new['metadata']['name']} runs on {write.host} while it runs on {worker}"
                 self.broken("twice", write.at, text)
 
@@ -592,6 +592,16 @@ class Invariants:
         recently."""
         restored = self.injector.restored.get(worker)
         return self._is_lost(worker, now) or (restored is not None and now - restored < RELEARNING)
+
+    def _is_untraceable(self, worker: str, job: Object) -> bool:
+        """Whether nothing on the manager cluster says that the worker has the job: beside a Kueue, whose finalizer does not
+        wait for workers, people deleted its MultiKueueCluster and the Workload of the job, and then a manager began."""
+        if not self.plan.layout.core or job["metadata"]["name"] not in self.injector.disturbed:
+            return False
+        cluster = self.world.manager.stored(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", worker))
+        own = (local for local in self.world.manager.all(kinds.WORKLOADS, NAMESPACE) if _mark(local))
+        is_named = any(_mark(local) == seen.attempt(job) for local in own)
+        return cluster is None and not is_named and any(len(each.begun) > 1 for each in self.world.managers.values())
 
     def _away_since(self, worker: str, now: float) -> float | None:
         timing = self.plan.timing
@@ -625,19 +635,26 @@ def held_up(plan: Plan, courses: Mapping[str, Course], without: Mapping[str, Cou
 
 
 def _kept_waiting(plan: Plan, job: JobPlan, courses: Mapping[str, Course], without: Mapping[str, Course]) -> float:
-    """The time until which others of its queue delayed a job by chance: one of them overtook it by a tie or as the
-    older one, and was overtaken in the other run. 0 without such delay."""
+    """The time until which others delayed a job by chance: one of them overtook it by a tie or as the older one, and was
+    overtaken in the other run. 0 without such delay. Those of another queue meet it in the one queue of a worker, where their
+    copies tie that were made at about the same time."""
     mine, there = courses[job.name], without[job.name]
-    others = {each.name for each in plan.jobs if each.queue == job.queue and each.name != job.name}
-    before = {name: courses[name] for name in others & courses.keys() if courses[name].admitted < mine.admitted}
-    lucky = [
-        name
-        for name in before.keys() & without.keys()
-        if without[name].admitted > there.admitted
-        and (courses[name].created <= mine.created or without[name].created == there.created)
-    ]
+    queues = {each.name: each.queue for each in plan.jobs if each.name != job.name}
+    before = {name: courses[name] for name in queues.keys() & courses.keys() if courses[name].admitted < mine.admitted}
+
+    def is_lucky(name: str) -> bool:
+        if without[name].admitted <= there.admitted:
+            return False
+        if queues[name] != job.queue:
+            return _seconds_between(courses[name].created, mine.created) <= 1
+        return courses[name].created <= mine.created or without[name].created == there.created
+
     over = [each.ended for each in before.values() if each.ended <= mine.admitted]
-    return max(over, default=0.0) if lucky else 0.0
+    return max(over, default=0.0) if any(map(is_lucky, before.keys() & without.keys())) else 0.0
+
+
+def _seconds_between(created: str, other: str) -> float:
+    return abs((datetime.fromisoformat(created) - datetime.fromisoformat(other)).total_seconds())
 
 
 def _name(write: Write) -> str:

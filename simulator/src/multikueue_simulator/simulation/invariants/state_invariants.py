@@ -147,7 +147,7 @@ class StateInvariants:
 
     def _not_overdue(self, workload: Object, now: float) -> None:
         """A worker that is away for too long is given up. Restarts and take-overs do not prolong this, but for the time
-        that each worker has after them."""
+        that each worker has after them, as one may be cut off before a manager that begins has reached it."""
         winner = self._winner(workload)
         if _attempt(workload) not in self._ready_since or not winner:
             return
@@ -162,7 +162,7 @@ class StateInvariants:
         lost_at = away + self.plan.timing.lost
         faults, own = self.injector.faults, (name for name, _ in self._acting)  # what joins is one absence to a leader
         joined = (faults.away_from(name, winner, now, gap=noticed, news=MANAGER) for name in own)
-        if min((since for since in joined if since is not None), default=away) <= self._led_since:
+        if min((since for since in joined if since is not None), default=away) <= self._led_since + SOON:
             lost_at = max(lost_at, self._led_since + TIME_TO_ANSWER.total_seconds())
         if now - lost_at > PROMPT:
             self.broken("overdue", now, f"{winner} is away for {now - away:.0f} s, and nobody gave it up")
