@@ -41,6 +41,7 @@ from multikueue.api.kueue.workload import (
     GROUP_LABEL,
     Finish,
     Workload,
+    WorkloadStatus,
     owner_of,
     queue_of,
     workload_spec,
@@ -149,6 +150,8 @@ class State:
         self.should_wait_for_pods = should_wait_for_pods
         self.workers: dict[str, WorkerView] = {}
         self._places = Places()
+        self.written: dict[ObjectKey, WorkloadStatus] = {}
+        """Statuses of workloads by key, while reconciles write them: the cache has them only with the answer."""
         self.fleets: dict[tuple[str, str, str], Fleet] = {}
         """Computed by `Views`: the fleets by MultiKueueConfig, kind and namespace, until a part of one changes."""
         self.placements = Placements(lambda key: queues.add("workloads", key), now)

@@ -52,6 +52,8 @@ class Workloads(msgspec.Struct, frozen=True):
     async def reconcile(self, key: ObjectKey) -> Result:
         case = self.context.case(key)
         outcome = decide(case, self.context.ask_strategy)
+        if outcome.status is not None and case.check:
+            self.context.store.written[key] = outcome.status
         try:
             written = await write(self.context, case.workload, outcome)
             result = self._keep(case, outcome, written)
@@ -59,6 +61,8 @@ class Workloads(msgspec.Struct, frozen=True):
         except ApiError as error:
             self._refused(case, error)
             raise
+        finally:
+            self.context.store.written.pop(key, None)
         self._note_success(key, written)
         return result
 

@@ -342,8 +342,12 @@ def _checks_over(cluster: str, state: State) -> Iterator[str]:
 
 
 def _with_checks(names: Iterable[str], state: State) -> Iterator[ObjectKey]:
+    """Among them those that get such a check by a write under way: what was decided for it is of before the change."""
     for name in names:
         yield from (workload.key for workload in state.workloads.by("check", name))
+        for key, status in state.written.items():
+            if any(check.name == name for check in status.admission_checks):
+                yield key
 
 
 def clusters_of_secret(change: Change[Secret], state: State) -> Iterable[Key]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
 from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, ServerError, Unauthorized
-from tests.controllers.table import job_body, table
+from tests.controllers.table import Table, job_body, table
 from tests.controllers.workloads.main_job import JOB, running
 
 pytestmark = pytest.mark.anyio
@@ -208,3 +210,44 @@ async def test_the_winner_lost_starts_a_new_attempt_and_the_old_copy_goes_on_ret
     world.connect("w1")
     await world.settle()
     assert (world.runs_on(), world.copies()) == (["w2"], ["w2"])
+
+
+CORDONED = {"multikueue.dev/cordon": "true"}
+
+
+def _cordon(world: Table, annotations: dict[str, str]) -> None:
+    """Of all workers, as annotations say."""
+    for name in world.workers:
+        found = world.manager.find(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", name)) or {}
+        world.manager.put(
+            kinds.MULTIKUEUE_CLUSTERS, found | {"metadata": found["metadata"] | {"annotations": annotations}}
+        )
+
+
+@pytest.mark.parametrize(
+    ("hinder", "help_"),
+    [
+        pytest.param(
+            lambda world: [world.cut(name) for name in world.workers], lambda world: world.connect("w2"), id="is back"
+        ),
+        pytest.param(
+            lambda world: _cordon(world, CORDONED), lambda world: _cordon(world, {}), id="is cordoned no more"
+        ),
+    ],
+)
+async def test_a_worker_that_comes_while_the_first_reservation_is_written_is_nominated(
+    hinder: Callable[[Table], object], help_: Callable[[Table], object]
+) -> None:
+    world, writes = table(), list[str]()
+    hinder(world)
+
+    def meanwhile(verb: str, plural: str) -> None:
+        if (verb, plural) == ("patch", "workloads") and not writes:
+            writes.append(plural)
+            help_(world)
+
+    world.manager.fault = meanwhile
+    world.submit()
+    await world.settle()
+    assert writes
+    assert world.copies()
