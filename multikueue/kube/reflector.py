@@ -5,6 +5,7 @@ A round lists the collection in pages, hands it to the sink, then watches from i
 - The end of a stream is normal. The next watch starts at the last version.
 - An expired version, in either form, causes a new list. The sink finds the objects deleted meanwhile.
 - A server that was unreachable must know the version before the next watch from it.
+- A bookmark of an older version than the last one is that of a server restored from a backup: a new list.
 - A silent connection is a broken one.
 - Every repetition comes after a pause.
 """
@@ -376,9 +377,19 @@ class Reflector(Generic[T]):
                 self._sink.upsert(item)
         elif type_ == "DELETED":
             self._sink.remove(item)
+        elif type_ == "BOOKMARK":
+            return self._marked(item.metadata.resource_version)
         if self._sink.unreadable and (why := self._sink.unreadable.get(item.key, before)) != before:
             self._client.report_undecodable(self._kind, item, why)
         return item.metadata.resource_version
+
+    def _marked(self, version: str) -> str:
+        """The version of a bookmark, which tells how far the server is."""
+        before = self._version
+        if version_of(version) < version_of(before):
+            self._version = ""
+            raise _Broken(f"the server went back from version {before} to {version}")
+        return version
 
     def _take_odd(self, line: bytes) -> str:
         """Classify a line that is no plain change of a decodable object. Raises RecursionError if nested too deeply."""
@@ -394,7 +405,7 @@ class Reflector(Generic[T]):
         if event.type == "ERROR":
             raise error_from_status(event.object, call=f"watch {self._kind.plural}")
         if event.type == "BOOKMARK":
-            return stub_of(event.object).metadata.resource_version
+            return self._marked(stub_of(event.object).metadata.resource_version)
         try:
             item = self._decode(whole(event.object))
         except UNREADABLE as error:

@@ -153,6 +153,17 @@ async def test_a_forgotten_version_means_listing_again_with_what_was_deleted_mea
     assert run.states == [(True, "")]
 
 
+async def test_a_server_that_goes_back_is_listed_again() -> None:
+    """It was restored from a backup while its connection was open, or broken for a moment: watches go on as if nothing were."""
+    restored = lists(job("a", version=3), version="5")
+    watch = streams(event("MODIFIED", job("a", version=12)), bookmark(5), then="silence")
+    async with running(LISTED, watch, restored, OPEN) as run:
+        await run.until(lambda: len(run.asked) == 4)
+    assert run.asked == ["list", "watch 10", "list", "watch 5"]
+    assert run.sink.versions == {"a": 3}
+    assert [why for _, why in run.states if why] == ["the server went back from version 12 to 5"]
+
+
 async def test_a_server_that_forgets_what_it_listed_just_now_is_not_hammered() -> None:
     async with running(*[LISTED, streams(expired_event(), late=0.01)] * 9, LISTED, OPEN) as run:
         await run.until(lambda: len(run.pauses) == 9)
