@@ -96,12 +96,13 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The course of a job, in seconds of the world: when it ended, and when a worker first had admitted its Workload; and
-    the Workload's creationTimestamp, which is its place in the queue."""
+    """The course of a job, in seconds of the world: when it ended, and when a worker first had admitted its Workload; the
+    Workload's creationTimestamp, which is its place in the queue; and which worker that was."""
 
     ended: float
     admitted: float = 0.0
     created: str = ""
+    winner: str = ""
 
 
 @dataclass(slots=True)
@@ -145,7 +146,7 @@ class Invariants:
     _winners: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _ends: defaultdict[str, list[_End]] = field(default_factory=lambda: defaultdict(list))
     _paces: dict[tuple[str, str, str, str, bool], tuple[float, int]] = field(default_factory=dict)
-    _turns: dict[str, tuple[float, str]] = field(default_factory=dict)
+    _turns: dict[str, tuple[float, str, str]] = field(default_factory=dict)
     _away: defaultdict[str, list[tuple[float, float | None]]] = field(default_factory=lambda: defaultdict(list))
     """By MultiKueueCluster: when it was written, and since when it says that its worker is away."""
 
@@ -189,7 +190,8 @@ class Invariants:
             self.broken("leads", now, text)
 
     def asked(self, by: str, host: str, request: Request, now: float) -> None:
-        """Check the pace of any request of a manager: the same is not made again and again without a pause."""
+        """Check the pace of any request of a manager: the same is not made again and again without a pause. A Workload that is
+        made again is another one."""
         if ROGUE in request.path:
             return
         same = by, host, request.method, request.path, "watch" in request.query
@@ -237,6 +239,7 @@ class Invariants:
             known = self._attempts.setdefault(after, _Attempt(began=write.at))
             known.ended = None
         if write.change.type == DELETED:
+            self._paces = {same: pace for same, pace in self._paces.items() if "/workloads" not in same[3]}
             return
         if before and not after:
             self._released(write, before)
@@ -248,7 +251,8 @@ class Invariants:
         if after:
             self._counted(new, write.at)
         if _cluster(new):
-            self._turns.setdefault(seen.owner(new), (write.at, new["metadata"].get("creationTimestamp", "")))
+            created = new["metadata"].get("creationTimestamp", "")
+            self._turns.setdefault(seen.owner(new), (write.at, created, self._winner(new)))
         self._win(write, after)
         if old is not None and seen.is_true(new, FINISHED) and not seen.is_true(old, FINISHED):
             self._finish(write, before or after)
@@ -324,6 +328,8 @@ class Invariants:
         if name in self.injector.disturbed or self._gives_up(local, now):
             return
         over = sum(pods["count"] for pods in status.get("reclaimablePods") or ())
+        if self.plan.layout.core and self._tried_before(local):
+            over = 0  # the local job's counters never decrease, so Kueue gives back what was over in the attempt before
         counted = (
             sum(each.get("count") or 1 for each in (status.get("admission") or {}).get("podSetAssignments") or ())
             - over
@@ -336,6 +342,10 @@ class Invariants:
         if runs > counted:
             text = f"{runs} pods of job {name} run, and {counted} are counted"
             self.broken("counted", now, text)
+
+    def _tried_before(self, local: Object) -> bool:
+        mark, uid = _mark(local), local["metadata"]["uid"]
+        return any(known.endswith(uid) and known != mark for known in self._attempts)
 
     def _held(self, now: float) -> Counter[tuple[str, str]]:
         """Milli-CPU by ClusterQueue and flavor."""
@@ -455,6 +465,8 @@ class Invariants:
                 self.broken("I8", write.at, f"{_name(write)} is Finished before the status of job {name} is final")
             return
         ends = [end for end in self._ends[seen.owner_uid(write.new)] if end.attempt == attempt]
+        if any(end.worker in self.injector.restored for end in ends):
+            return  # what had failed before it went back is counted here, as counters never decrease
         if ends and not any(_same_end(end.status, job["status"]) for end in ends):
             self.broken(
                 "result", write.at, f"job {name} ended as {_end(job['status'])}, there as {_end(ends[-1].status)}"
@@ -635,22 +647,30 @@ def held_up(plan: Plan, courses: Mapping[str, Course], without: Mapping[str, Cou
 
 
 def _kept_waiting(plan: Plan, job: JobPlan, courses: Mapping[str, Course], without: Mapping[str, Course]) -> float:
-    """The time until which others delayed a job by chance: one of them overtook it by a tie or as the older one, and was
-    overtaken in the other run. 0 without such delay. Those of another queue meet it in the one queue of a worker, where their
-    copies tie that were made at about the same time."""
+    """The time until which others delayed a job by chance. 0 without such delay.
+
+    One of them overtook it by a tie or as the older one, and was overtaken in the other run; or took the room of another
+    worker there. Those of another queue meet it in the one queue of a worker, where their copies tie that were made at about
+    the same time. One that is still there when the job is admitted, on its worker, may have made room bit by bit.
+    """
     mine, there = courses[job.name], without[job.name]
     queues = {each.name: each.queue for each in plan.jobs if each.name != job.name}
     before = {name: courses[name] for name in queues.keys() & courses.keys() if courses[name].admitted < mine.admitted}
 
     def is_lucky(name: str) -> bool:
         if without[name].admitted <= there.admitted:
-            return False
+            return courses[name].winner != without[name].winner and courses[name].ended > job.at
         if queues[name] != job.queue:
             return _seconds_between(courses[name].created, mine.created) <= 1
         return courses[name].created <= mine.created or without[name].created == there.created
 
+    if not any(map(is_lucky, before.keys() & without.keys())):
+        return 0.0
     over = [each.ended for each in before.values() if each.ended <= mine.admitted]
-    return max(over, default=0.0) if any(map(is_lucky, before.keys() & without.keys())) else 0.0
+    still = [
+        mine.admitted for each in before.values() if each.ended > mine.admitted and each.winner == mine.winner != ""
+    ]
+    return max(over + still, default=0.0)
 
 
 def _seconds_between(created: str, other: str) -> float:
