@@ -6,6 +6,7 @@ true in this order:
 1. The status is written, over the version that was decided on.
 2. The outcome becomes the plan of that version, so no outbox acts on what the status does not tell yet.
 3. The priority and the finalizer are written: if that is refused, it holds up nothing else.
+4. What the server does not keep of the spec is told, and tried again with a back-off.
 """
 
 from __future__ import annotations
@@ -21,9 +22,16 @@ from multikueue.answers.news import is_lasting, is_news, may_be_news
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kueue.shared_status import KUEUE_ADMISSION, applied, our_part, shared_part
 from multikueue.api.kueue.unadmitted import OF_CYCLES, PENDING
-from multikueue.api.kueue.workload import CLASS_VALUE_ANNOTATION, FINISHED, QUOTA_RESERVED, Workload, WorkloadStatus
+from multikueue.api.kueue.workload import (
+    CLASS_VALUE_ANNOTATION,
+    FINISHED,
+    QUOTA_RESERVED,
+    Workload,
+    WorkloadStatus,
+    workload_spec,
+)
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.reconcile.conditions import difference, lost_switches, report_lost_fields, status_patch
+from multikueue.controllers.reconcile.conditions import difference, report_lost_fields, status_patch
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workloads.jobs import refusal, release, subject_of
 from multikueue.dispatch.copies.effects import Action, DeleteJob, DeleteWorkload, effects
@@ -57,12 +65,15 @@ class Workloads(msgspec.Struct, frozen=True):
         try:
             written = await write(self.context, case.workload, outcome)
             result = self._keep(case, outcome, written)
-            await write_rest(self.context, written, outcome)
+            stored = await write_rest(self.context, written, outcome)
         except ApiError as error:
             self._refused(case, error)
             raise
         finally:
             self.context.store.written.pop(key, None)
+        if stored is not None and stored is not written:
+            self._plan(outcome.case.after(stored), outcome)
+        report_lost_spec(self.context, stored, outcome)
         self._note_success(key, written)
         return result
 
@@ -235,23 +246,38 @@ async def write(context: ReconcileContext, local: Workload | None, outcome: Outc
     return await _patch_spec(context, written, {"active": False}) if outcome.should_deactivate else written
 
 
-async def write_rest(context: ReconcileContext, local: Workload | None, outcome: Outcome) -> None:
-    """Writes what holds up nothing of the decision: that the workload may go, and the priority."""
+async def write_rest(context: ReconcileContext, local: Workload | None, outcome: Outcome) -> Workload | None:
+    """Writes what holds up nothing of the decision: that the workload may go, and the priority. Returns the workload as it is
+    then."""
     if local is not None and outcome.should_release:
         await release(context, local.key)
     if local is not None and outcome.priority is not None:
         note, spec = {CLASS_VALUE_ANNOTATION: str(outcome.priority)}, {"priority": outcome.priority}
-        answer = await _patch_spec(context, local, spec, annotations=note)
-        lost = tuple(lost_switches(spec, msgspec.json.decode(answer.spec)))
-        report_lost_fields(context, WORKLOADS, local, lost, within="spec")
+        return await _patch_spec(context, local, spec, annotations=note)
+    return local
+
+
+def report_lost_spec(context: ReconcileContext, stored: Workload | None, outcome: Outcome) -> None:
+    """Tells which fields of the spec were written and not stored. Raises NotKept if there are any, for a back-off."""
+    wants_priority = outcome.priority is not None
+    if stored is None or not (wants_priority or outcome.should_deactivate):
+        return
+    spec = workload_spec(stored)
+    lost = [
+        *(["active"] if outcome.should_deactivate and spec.active else []),
+        *(["priority"] if wants_priority and spec.priority != outcome.priority else []),
+    ]
+    report_lost_fields(context, WORKLOADS, stored, lost, within="spec")
 
 
 async def _patch_spec(
     context: ReconcileContext, local: Workload, spec: dict[str, Any], **metadata: dict[str, str]
 ) -> Workload:
+    """The workload with that in its spec. The write does not requeue it: what is not kept would be written without a pause."""
     body = {"metadata": {"resourceVersion": local.metadata.resource_version, **metadata}, "spec": spec}
-    answer = await context.manager.merge_patch(WORKLOADS, local.key, body)
-    context.store.workloads.upsert(answer)
+    with context.store.writing(local.key) as take_in:
+        answer = await context.manager.merge_patch(WORKLOADS, local.key, body)
+        take_in(answer)
     return answer
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -22,6 +23,8 @@ from tests.controllers.kueue_core import Core
 from tests.controllers.table import NAMESPACE, Table, job_body, table
 
 pytestmark = pytest.mark.anyio
+
+EACH_TIME = pytest.mark.parametrize("is_restless", [False, True], ids=["", "and stores something else each time"])
 
 
 def strips(world: Table, plural: str, field: str, *, within: str = "status", is_restless: bool = False) -> None:
@@ -91,7 +94,7 @@ async def test_once_it_is_kept_all_goes_on() -> None:
     assert world.store.refusals.count(world.time) == {}
 
 
-@pytest.mark.parametrize("is_restless", [False, True], ids=["", "and stores something else each time"])
+@EACH_TIME
 @pytest.mark.parametrize(
     ("plural", "field"),
     [("clusterqueues", "flavorsUsage"), ("clusterqueues", "conditions"), ("localqueues", "flavorsUsage")],
@@ -128,7 +131,7 @@ async def test_a_field_of_a_jobs_status_that_is_not_kept_is_told() -> None:
     assert [f"status.{'startTime'}" in words for words in told(world)] == [True]
 
 
-@pytest.mark.parametrize("is_restless", [False, True], ids=["", "and stores something else each time"])
+@EACH_TIME
 async def test_a_start_of_a_job_that_is_not_kept_is_told_and_tried_again(is_restless: bool) -> None:
     world = table()
     merge = world.manager.merge_patch
@@ -153,28 +156,59 @@ async def test_a_start_of_a_job_that_is_not_kept_is_told_and_tried_again(is_rest
     assert world.store.refusals.count(world.time) == {}
 
 
-async def test_a_priority_that_is_not_kept_is_told_and_holds_nothing_up() -> None:
+def submit(world: Table, label: str, value: str) -> None:
+    body = job_body("job")
+    body["metadata"]["labels"][label] = value
+    world.manager.put(kinds.JOBS, body)
+
+
+@EACH_TIME
+async def test_a_priority_that_is_not_kept_is_told_and_holds_nothing_up(is_restless: bool) -> None:
     world = table()
-    key = ObjectKey(NAMESPACE, "own")
     classes = {"metadata": {"name": "high"}, "value": 50}
     world.manager.put(kinds.WORKLOAD_PRIORITY_CLASSES, classes)
-    ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}
-    pod_set = {"name": "main", "count": 1, "template": job_body("x")["spec"]["template"]}
-    spec = {"queueName": "main", "podSets": [pod_set], "priority": 5, "priorityClassRef": ref}
-    world.manager.put(kinds.WORKLOADS, {"metadata": {"name": "own", "namespace": NAMESPACE}, "spec": spec})
+    submit(world, "kueue.x-k8s.io/priority-class", "high")
     await world.settle()
-    strips(world, "workloads", "priority", within="spec")
+    strips(world, "workloads", "priority", within="spec", is_restless=is_restless)
     world.manager.put(kinds.WORKLOAD_PRIORITY_CLASSES, classes | {"value": 30})
     await world.settle()
     for _ in range(5):
-        world.queues.workloads.add(key)
+        world.queues.workloads.add(world.key())
         await world.settle()
     assert world.manager.calls.count("patch workloads") < 12
     words = [words for reason, words in world.said() if reason == "SpecNotKept"]
     assert ["spec.priority" in each for each in words] == [True]
-    local = world.store.workloads.get(key)
-    assert local is not None
-    assert local.has("QuotaReserved")
+    world.admit("w1")
+    await world.settle()
+    assert world.runs_on() == ["w1"]
+
+
+@EACH_TIME
+async def test_an_end_of_a_workload_that_is_not_kept_is_told_and_tried_again(is_restless: bool) -> None:
+    world = table()
+    merge = world.manager.merge_patch
+    submit(world, "kueue.x-k8s.io/max-exec-time-seconds", "60")
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    strips(world, "workloads", "active", within="spec", is_restless=is_restless)
+    world.time += timedelta(minutes=2)
+    for _ in range(5):
+        world.queues.workloads.add(world.key())
+        await world.settle()
+    assert world.manager.calls.count("patch workloads") < 10
+    words = [words for reason, words in world.said() if reason == "SpecNotKept"]
+    assert ["spec.active" in each for each in words] == [True]
+    assert world.store.refusals.count(world.time) == {("status", ""): 1}
+    assert world.condition("Evicted") is None
+    assert world.store.plans.get(world.key()) is not None
+    world.manager.merge_patch = merge  # type: ignore[method-assign]
+    world.queues.workloads.add(world.key())
+    await world.settle()
+    evicted = world.condition("Evicted")
+    assert evicted is not None
+    assert evicted["reason"] == "DeactivatedDueToMaximumExecutionTimeExceeded"
+    assert world.store.refusals.count(world.time) == {}
 
 
 async def test_a_check_that_is_not_kept_is_told() -> None:
