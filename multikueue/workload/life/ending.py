@@ -54,8 +54,7 @@ def end_deactivation(life: Life) -> None:
         life.evict(DEACTIVATED, message, cause=cause)
     is_kept = target is not None and target.reason == OUT_OF_TIME and life.has(ADMITTED)
     conditions = life.status.conditions if is_kept else without_condition(life.status.conditions, DEACTIVATION_TARGET)
-    if conditions is not life.status.conditions or life.status.requeue_state is not None:
-        life.status = replace(life.status, conditions=conditions, requeue_state=None)
+    life.status = replace(life.status, conditions=conditions, requeue_state=None)
 
 
 def reclaim(life: Life) -> None:

@@ -47,7 +47,7 @@ def look_for_trouble(life: Life) -> None:
     for rule in rules:
         if rule(life):
             return
-    if life.has(ADMITTED) and not evict_if_pods_are_late(life):
+    if not evict_if_pods_are_late(life):
         limit_execution_time(life)
 
 
@@ -128,22 +128,22 @@ def _check_queue(life: Life, kind: str, name: str, queue: LocalQueue | ClusterQu
     policy = queue.spec.stop_policy if queue else "None"
     gone = queue is None or queue.metadata.deletion_timestamp is not None
     admitted = life.has(ADMITTED)
-    if policy == "None" and (admitted or not gone):
+    if policy == "None" and not gone:
         return False
     if admitted and policy != "HoldAndDrain":
         return False
     if admitted or life.is_holding:
         life.evict(f"{kind}Stopped", f"The {kind} is stopped")
-        return True
-    reason, what = (MISCONFIGURED, "terminating or missing") if policy == "None" else (SUSPENDED, "stopped")
-    life.status = transitions.unreserve(
-        life.status,
-        reason=life.rules.reasons.of(reason, before=INADMISSIBLE),
-        message=f"{kind} {name} is {what}",
-        generation=life.generation,
-        now=life.now,
-        reasons=life.rules.reasons,
-    )
+    else:
+        reason, what = (MISCONFIGURED, "terminating or missing") if policy == "None" else (SUSPENDED, "stopped")
+        life.status = transitions.unreserve(
+            life.status,
+            reason=life.rules.reasons.of(reason, before=INADMISSIBLE),
+            message=f"{kind} {name} is {what}",
+            generation=life.generation,
+            now=life.now,
+            reasons=life.rules.reasons,
+        )
     return True
 
 
@@ -169,7 +169,7 @@ def requeue(life: Life) -> None:
     """Let a workload queue again when the reason of its eviction is over. If its queue runs again, it may have
     quota by then."""
     backing_off = not life.may_fit_now and life.is_waiting_for(life.requeue_at)
-    if not life.has(QUOTA_RESERVED) and not backing_off and life.status.requeue_state and life.requeue_at:
+    if not life.has(QUOTA_RESERVED) and not backing_off and life.status.requeue_state:
         life.status = replace(life.status, requeue_state=replace(life.status.requeue_state, requeue_at=None))
     requeued = find_condition(life.status.conditions, REQUEUED)
     if requeued is None or requeued.status != "False":

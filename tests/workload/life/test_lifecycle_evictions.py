@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import NEWEST
-from multikueue.api.kueue.workload import FITS_NO_WORKER, AdmissionCheckState, RequeueState
+from multikueue.api.kueue.workload import BACKFILLED, FITS_NO_WORKER, AdmissionCheckState, RequeueState
+from multikueue.api.meta import ConditionStatus, find_condition, render_time
+from multikueue.quota.workload.outcome import Cause, Eviction
 from multikueue.workload.case import Case
+from multikueue.workload.decision_rules import WaitForPodsReady
 from tests.builders import NOW, WorkloadBuilder, cluster_queue
 from tests.quota.builders import SECOND, after, knowing, step
 from tests.workload.life.steps import (
@@ -201,6 +205,33 @@ def test_and_then_it_is_evicted_for_that_cause() -> None:
     assert events(found) == ["EvictedDueToDeactivatedDueToAdmissionCheck"]
 
 
+CAUSES = {
+    "that is over": (
+        workload().admitted().condition("DeactivationTarget", "False", reason="AdmissionCheck"),
+        "Deactivated",
+    ),
+    "that is none of ours": (
+        workload().admitted().condition("DeactivationTarget", reason="Other", message="x"),
+        "DeactivatedDueToOther",
+    ),
+}
+
+
+@pytest.mark.parametrize(("builder", "reason"), CAUSES.values(), ids=CAUSES)
+def test_a_workload_that_is_switched_off_is_evicted_with_a_cause(builder: WorkloadBuilder, reason: str) -> None:
+    found = taken(builder.inactive(), facts(may_run=True))
+
+    assert (told(found, "Evicted") or ())[:2] == ("True", reason)
+    assert told(found, "DeactivationTarget") is None
+
+
+def test_that_its_time_was_up_is_not_said_of_what_runs_no_more() -> None:
+    over = workload().unreserved().evicted("DeactivatedDueToMaximumExecutionTimeExceeded").inactive()
+    found = taken(over.condition("DeactivationTarget", reason="MaximumExecutionTimeExceeded"), facts())
+
+    assert told(found, "DeactivationTarget") is None
+
+
 def test_a_workload_switched_off_by_its_user_is_evicted_and_released() -> None:
     found = taken(workload().admitted().inactive(), facts())
 
@@ -267,6 +298,101 @@ def test_reactivation_before_the_eviction_is_complete_completes_it_first() -> No
     assert told(found, "Requeued") == ("True", "Reactivated", "The workload is active again")
 
 
+# --- the first rule that applies decides -----------------------------------------------------------------------------
+
+FOR_ANOTHER = Eviction(key=workload().build().key, cause=Cause.IN_QUEUE, message="for another", by="cq")
+DRAINED: dict[str, Any] = {
+    "queue": QUEUE.stopped("HoldAndDrain"),
+    "local": LOCAL.stopped("HoldAndDrain"),
+    "active": False,
+}
+PAST = workload().admitted().condition(BACKFILLED, reason="KnownEnds", message=render_time(after(100)))
+ONE_MINUTE = WaitForPodsReady(timeout=MINUTE)
+
+FIRST = {
+    "that it was switched off, of all": (
+        workload().admitted().check("mk", "Retry"),
+        facts(is_switched_off=True, preemption=FOR_ANOTHER, **DRAINED),
+        "Deactivated",
+    ),
+    "a preemption, of a check's Retry and drained queues": (
+        workload().admitted().check("mk", "Retry"),
+        facts(preemption=FOR_ANOTHER, **DRAINED),
+        "Preempted",
+    ),
+    "the end of a backfill, of a check's Retry and drained queues": (
+        PAST.check("mk", "Retry"),
+        facts(**DRAINED),
+        "Preempted",
+    ),
+    "a check's Retry, of drained queues": (
+        workload().admitted().check("mk", "Retry"),
+        facts(**DRAINED),
+        "AdmissionCheck",
+    ),
+    "the LocalQueue, of two that are drained": (workload().admitted(), facts(**DRAINED), "LocalQueueStopped"),
+    "the queue that is drained, of two that are stopped": (
+        workload().admitted(),
+        facts(queue=QUEUE.stopped("HoldAndDrain"), local=LOCAL.stopped("Hold"), active=False),
+        "ClusterQueueStopped",
+    ),
+    "a drained queue, of late pods": (
+        workload().admitted(),
+        facts(local=LOCAL.stopped("HoldAndDrain"), wait_for_pods_ready=ONE_MINUTE),
+        "LocalQueueStopped",
+    ),
+    "late pods, of a time that is up": (
+        workload().admitted().max_execution_time(MINUTE),
+        facts(wait_for_pods_ready=ONE_MINUTE),
+        "PodsReadyTimeout",
+    ),
+}
+
+
+@pytest.mark.parametrize(("builder", "known", "reason"), FIRST.values(), ids=FIRST)
+def test_a_workload_is_evicted_once_and_the_reason_is(builder: WorkloadBuilder, known: Case, reason: str) -> None:
+    found = taken(builder, knowing(known, required_checks=("mk",), may_run=True))
+
+    stats = found.status.scheduling_stats
+    assert stats is not None
+    assert [(each.reason, each.count) for each in stats.evictions] == [(reason, 1)]
+    assert not found.should_deactivate
+
+
+def test_one_whose_pods_are_in_time_ends_when_its_time_is_up() -> None:
+    found = taken(workload().admitted().max_execution_time(MINUTE), facts(may_run=True))
+
+    assert (found.should_deactivate, events(found)) == (True, ["MaximumExecutionTimeExceeded"])
+
+
+def test_what_holds_nothing_is_evicted_from_a_drained_queue_and_has_given_its_quota_back() -> None:
+    found = taken(workload().admitted(), facts(queue=QUEUE.stopped("HoldAndDrain"), active=False))
+
+    assert told(found, "Evicted") == ("True", "ClusterQueueStopped", "The ClusterQueue is stopped")
+    assert found.status.admission is None
+
+
+def test_a_backfilled_workload_runs_until_the_head_is_to_start() -> None:
+    found = taken(PAST, facts(after(99), may_run=True))
+
+    assert (told(found, "Evicted"), found.again_after) == (None, SECOND)
+
+
+def test_quota_that_is_preempted_before_it_is_written_is_written_first() -> None:
+    known = facts(reservation=ADMISSION, preemption=FOR_ANOTHER, required_checks=("mk",))
+    found = step(workload().build(), known)
+    assert told(found, "QuotaReserved") == ("True", "QuotaReserved", "Quota reserved in ClusterQueue cq")
+    assert (told(found, "Evicted"), found.again_after) == (None, timedelta())
+
+    then = taken(
+        dataclasses.replace(workload(), value=shown(workload().build(), found.status)), knowing(known, reservation=None)
+    )
+    assert told(then, "Preempted") == ("True", "InClusterQueue", "for another")
+
+    stopped = facts(queue=QUEUE.stopped(), reservation=ADMISSION, preemption=FOR_ANOTHER, required_checks=("mk",))
+    assert taken(workload(), stopped).status.admission is None, "what stops its queue counts nonetheless"
+
+
 # --- stopped queues --------------------------------------------------------------------------------------------------
 
 
@@ -331,3 +457,41 @@ def test_qe_330_a_reservation_ends_with_its_queue_an_admission_does_not(known: C
 
     admitted = taken(workload().admitted(), known)
     assert told(admitted, "QuotaReserved") == ("True", "QuotaReserved", "Quota reserved in ClusterQueue cq")
+
+
+def test_what_others_would_run_says_that_its_queue_is_deleted() -> None:
+    known = facts(queue=QUEUE.deleted(), required_checks=("mk",), is_run_by_others=True)
+    found = taken(workload().reserved().check("mk"), known)
+
+    message = "ClusterQueue cq is terminating or missing"
+    assert told(found, "QuotaReserved") == ("False", "Inadmissible", message)
+
+
+def test_a_reservation_without_an_admission_is_taken_back_too() -> None:
+    odd = workload().condition("QuotaReserved", reason="QuotaReserved").check("mk")
+
+    found = taken(odd, facts(queue=None, required_checks=("mk",)))
+    assert told(found, "QuotaReserved") == ("False", "Inadmissible", "ClusterQueue cq doesn't exist")
+
+
+WAITS: dict[str, tuple[str, ConditionStatus, Case]] = {
+    "its LocalQueue is gone": ("LocalQueueStopped", "False", facts(local=None)),
+    "it does not fit its own count yet": ("Inadmissible", "False", facts(uncounted="a DeviceClass")),
+    "it is said to queue, whatever the reason": ("AdmissionCheck", "True", facts()),
+}
+
+
+@pytest.mark.parametrize(("reason", "value", "known"), WAITS.values(), ids=WAITS)
+def test_requeued_stays_as_it_is_where(reason: str, value: ConditionStatus, known: Case) -> None:
+    item = workload().unreserved().condition("Requeued", value, reason=reason)
+
+    found = find_condition(taken(item, known).status.conditions, "Requeued")
+    assert found is not None
+    assert (found.status, found.reason, found.last_transition_time) == (value, reason, NOW)
+
+
+def test_a_workload_that_can_be_counted_again_waits_as_if_it_were_new() -> None:
+    item = workload().unreserved().condition("Requeued", "False", reason="Inadmissible")
+    found = taken(item, facts())
+
+    assert (told(found, "Requeued"), told(found, "QuotaReserved")) == (None, None)
