@@ -203,9 +203,7 @@ def release(status: WorkloadStatus, *, generation: int, now: datetime, reasons: 
     )
     reason = reasons.of(PENDING_EVALUATION)
     status = unreserve(status, reason=reason, message=eviction.message, generation=generation, now=now, reasons=reasons)
-    conditions = without_condition(status.conditions, DEACTIVATION_TARGET)
-    if conditions is not status.conditions:
-        status = replace(status, conditions=conditions)  # a reactivation would end at once
+    status = replace(status, conditions=without_condition(status.conditions, DEACTIVATION_TARGET))  # for a reactivation
     if eviction.reason == f"{DEACTIVATED}DueTo{OUT_OF_TIME}":
         status = replace(status, accumulated_past_execution_time_seconds=None)  # a reactivation grants it all again
     return status

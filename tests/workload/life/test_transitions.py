@@ -267,10 +267,18 @@ def test_evictions_are_counted_by_reason_and_cause() -> None:
     assert told(found, "Evicted")[1] == "Preempted"
 
 
-def test_the_cause_is_part_of_the_reason() -> None:
-    found = evict(status(running()), reason="Deactivated", message="m", cause="AdmissionCheck", generation=1, now=NOW)
+CAUSES = {
+    "a deactivation with a cause": ("Deactivated", "AdmissionCheck", "DeactivatedDueToAdmissionCheck"),
+    "one without": ("Deactivated", "", "Deactivated"),
+    "another eviction with a cause": ("PodsReadyTimeout", "WaitForStart", "PodsReadyTimeout"),
+}
 
-    assert told(found, "Evicted") == ("True", "DeactivatedDueToAdmissionCheck", "m")
+
+@pytest.mark.parametrize(("reason", "cause", "full"), CAUSES.values(), ids=CAUSES)
+def test_the_cause_is_part_of_the_reason_of_a_deactivation(reason: str, cause: str, full: str) -> None:
+    found = evict(status(running()), reason=reason, message="m", cause=cause, generation=1, now=NOW)
+
+    assert told(found, "Evicted") == ("True", full, "m")
 
 
 RELEASES = {"Preempted": "True", "NodeFailures": "True", "AdmissionCheck": "False", "ClusterQueueStopped": "False"}
@@ -310,6 +318,27 @@ def test_losing_quota_without_eviction_resets_checks_and_leaves_nominations_to_w
     assert [check.state for check in found.admission_checks] == ["Pending", "Pending"]
     assert (found.admission, found.cluster_name, found.nominated_cluster_names) == (None, None, ("w1",))
     assert find_condition(found.conditions, "Admitted") is None
+
+
+@pytest.mark.parametrize("states", [("Pending", "Pending"), ("Pending", "Ready"), ("Ready",)])
+def test_checks_that_are_pending_alone_are_as_they_are_without_quota(states: tuple[CheckState, ...]) -> None:
+    builder = workload("a").reserved()
+    for number, state in enumerate(states):
+        builder = builder.check(f"c{number}", state, message="as said")
+    found = unreserve(status(builder), reason="Inadmissible", message="", generation=1, now=after(1))
+
+    as_said = set(states) == {"Pending"}
+    assert {check.message == "as said" for check in found.admission_checks} == {as_said}
+
+
+def test_why_a_workload_was_switched_off_ends_with_its_eviction() -> None:
+    """A reactivation would end at once."""
+    off = evict(status(running()), reason="Deactivated", message="", cause="AdmissionCheck", generation=1, now=NOW)
+    target = put_condition(
+        off, "DeactivationTarget", "True", reason="AdmissionCheck", message="", generation=1, now=NOW
+    )
+
+    assert find_condition(release(target, generation=1, now=NOW).conditions, "DeactivationTarget") is None
 
 
 def test_a_condition_that_says_the_same_is_the_same() -> None:
