@@ -149,8 +149,10 @@ def _pods_wanted(life: Life) -> int:
 def evict_if_pods_are_late(life: Life) -> bool:
     """Evict a workload whose pods are not all ready in time; after too many times, deactivate it."""
     wait_for_pods_ready = life.rules.wait_for_pods_ready
-    due = deadline(life.status, wait_for_pods_ready) if wait_for_pods_ready else None
-    if wait_for_pods_ready is None or due is None or life.is_waiting_for(due.at):
+    if wait_for_pods_ready is None:
+        return False
+    due = deadline(life.status, wait_for_pods_ready)
+    if due is None or life.is_waiting_for(due.at):
         return False
     if is_given_up(life.status, wait_for_pods_ready):
         message = "exceeding the maximum number of re-queuing retries"

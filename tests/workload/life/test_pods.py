@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,8 @@ from multikueue.workload.decision_rules import WaitForPodsReady
 from multikueue.workload.life.pods import deadline, finding, is_given_up
 from tests.builders import WorkloadBuilder, workload
 from tests.quota.builders import SECOND, after
+from tests.workload.life import steps
+from tests.workload.life.steps import MINUTELY, facts, taken, told
 
 ADMITTED = workload("wl").admitted(at=after(10))
 PATIENCE = WaitForPodsReady(timeout=300 * SECOND, recovery_timeout=3 * SECOND)
@@ -86,3 +89,40 @@ LIMITS = {
 @pytest.mark.parametrize(("status", "limit", "expected"), LIMITS.values(), ids=LIMITS)
 def test_it_is_given_up(status: WorkloadStatus, limit: int | None, expected: bool) -> None:
     assert is_given_up(status, WaitForPodsReady(timeout=timedelta(1), limit=limit)) is expected
+
+
+LIFE = steps.workload().admitted()
+
+
+def test_late_pods_are_evicted_when_their_time_is_over_and_wait() -> None:
+    rule = WaitForPodsReady(timeout=300 * SECOND)
+    known: dict[str, Any] = {"wait_for_pods_ready": rule, "requeue": MINUTELY, "may_run": True}
+    before = taken(LIFE, facts(after(299), **known))
+    assert (told(before, "Evicted"), before.again_after) == (None, SECOND)
+
+    found = taken(LIFE, facts(after(300), **known))
+    assert (told(found, "Evicted") or ())[:2] == ("True", "PodsReadyTimeout")
+    assert found.status.requeue_state == RequeueState(count=1, requeue_at=after(360))
+
+
+def test_late_pods_that_had_all_their_tries_are_switched_off_for_that_alone() -> None:
+    rule = WaitForPodsReady(timeout=300 * SECOND, limit=0)
+    late = LIFE.max_execution_time(300 * SECOND)
+    found = taken(late, facts(after(300), wait_for_pods_ready=rule, may_run=True))
+
+    assert (found.should_deactivate, told(found, "Evicted")) == (True, None)
+    assert (told(found, "DeactivationTarget") or ())[:2] == ("True", "RequeuingLimitExceeded")
+
+
+def test_pods_that_are_ready_are_not_late() -> None:
+    rule = WaitForPodsReady(timeout=300 * SECOND)
+    found = taken(said(LIFE, "True", "Started"), facts(after(900), wait_for_pods_ready=rule, may_run=True))
+
+    assert (told(found, "Evicted"), found.again_after) == (None, None)
+
+
+def test_pods_that_are_not_late_yet_give_nobody_more_time() -> None:
+    rule = WaitForPodsReady(timeout=300 * SECOND)
+    found = taken(LIFE.max_execution_time(60 * SECOND), facts(after(60), wait_for_pods_ready=rule, may_run=True))
+
+    assert (told(found, "DeactivationTarget") or ())[:2] == ("True", "MaximumExecutionTimeExceeded")
