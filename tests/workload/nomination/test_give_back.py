@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from multikueue.api.kueue.workload import NOMINATED
+from multikueue.api.kueue.workload import NOMINATED, AdmissionCheckState
+from multikueue.dispatch.slices import Slice
 from multikueue.strategy import Fleet, Nomination, Workload
 from multikueue.testing import NOW
 from multikueue.workload.decide import decide, nominate
 from multikueue.workload.handlers.nominating import give_back_after_of, give_back_at
 from multikueue.workload.strategy_call import LoadedStrategy
 from tests.builders.workloads import WorkloadBuilder
-from tests.workload.builders import RESERVED, case_of, copy, reserved, with_nomination, worker
+from tests.workload.builders import RESERVED, case_of, copy, pending, reserved, with_nomination, worker
 
 HOUR = timedelta(hours=1)
 LATER = NOW + timedelta(minutes=5)
@@ -34,12 +35,19 @@ class Plain:
         return Nomination(fleet.names, revisit_after=self.revisit)
 
 
+def untimed(local: WorkloadBuilder, check: str) -> WorkloadBuilder:
+    """With another check that tells no time."""
+    checks = (*local.value.status.admission_checks, AdmissionCheckState(name=check, state="Ready", message=""))
+    return local._with_status(admission_checks=checks)
+
+
 OWN = {
     "none is set": (Plain(), HOUR, HOUR),
     "its own": (Plain(timedelta(minutes=2)), HOUR, timedelta(minutes=2)),
     "its own, and none for the process": (Plain(timedelta(minutes=2)), None, timedelta(minutes=2)),
     "none at all": (Plain(), None, None),
     "nobody could be asked": (None, HOUR, HOUR),
+    "its own of no time at all": (Plain(timedelta()), HOUR, HOUR),
     "an option of that name that is no time": (Plain("soon"), HOUR, HOUR),  # type: ignore[arg-type]
 }
 
@@ -80,6 +88,24 @@ def test_a_time_that_is_still_to_come_is_not_believed_if_there_is_another(ahead:
     """The clock of who has the other check is ahead of ours."""
     local = reserved().check("other", "Ready", at=NOW + ahead)
     assert give_back_at(case_of(local, worker("w1", copy()), give_back_after=HOUR)) == RESERVED + HOUR
+
+
+TIMES: dict[str, tuple[WorkloadBuilder, Any]] = {
+    "another check said so just now": (reserved().check("other", "Ready", at=NOW), NOW + HOUR),
+    "all that is told is still to come": (pending().reserved("cq", at=LATER), LATER + HOUR),
+    "another check tells no time": (untimed(reserved(), "other"), RESERVED + HOUR),
+    "nothing is told": (untimed(pending(), "other"), None),
+}
+
+
+@pytest.mark.parametrize(("local", "wanted"), TIMES.values(), ids=TIMES)
+def test_it_is_counted_from_what_is_told_where(local: WorkloadBuilder, wanted: Any) -> None:
+    assert give_back_at(case_of(local, worker("w1", copy()), give_back_after=HOUR)) == wanted
+
+
+def test_a_slice_stays_where_the_slice_before_it_runs_and_a_workload_that_is_gone_has_no_quota() -> None:
+    assert give_back_at(case_of(reserved(), give_back_after=HOUR, slice=Slice(is_elastic=True, stays="w1"))) is None
+    assert give_back_at(case_of(None, give_back_after=HOUR)) is None
 
 
 @pytest.mark.parametrize("strategy", [Plain(), Plain(fails=True)], ids=["named", "failed"])
