@@ -42,6 +42,7 @@ GUARDS = (
     ),
     _of(STARTED, "controllers/workers/connection/refused_calls", "is_unsure _is_of_webhook"),
     _of(STARTED, "store/state", "may_be_on may_run_beside job_to_stop may_run_here"),
+    _of(STARTED, "store/plans"),
     _of(REMOVED, "dispatch/copies/plan"),
     _of(REMOVED, "workload/handlers/removal"),
     _of(
@@ -92,6 +93,7 @@ OUTBOX = "multikueue/controllers/workers/connection/outbox.py"
 AGAIN = "a second look where nothing is started, or nothing was done before, finds the same"
 REMOTE = "multikueue/dispatch/remote.py"
 NO_TIME = "an attempt has the time of its reservation, so mypy alone needs the question"
+RETENTION = "multikueue/controllers/workloads/retention.py"
 NO_ITEM = "what is not there is of no attempt, so mypy alone needs the question"
 
 EQUIVALENT = {
@@ -99,6 +101,10 @@ EQUIVALENT = {
     (OUTBOX, "for action in self._left(key, plan) if first else left:"): AGAIN,
     (OUTBOX, "for action in self._left(key, plan) if plan.is_running_on(self.worker.name) else left:"): AGAIN,
     (REMOTE, "return self.link.is_lost(now, timeout)"): "the link says the same",
+    (
+        RETENTION,
+        "return condition.last_transition_time if True else None",
+    ): "it has ended, so mypy alone needs the question",
     (REMOTE, "return created is not None and created >= since"): NO_TIME,
     (REMOTE, "if remote.job is None or not _is_unmarked(remote.job):"): NO_TIME,
     (EFFECTS, "elif not plan.is_current(remote.workload, remote):"): NO_ITEM,

@@ -58,6 +58,18 @@ def test_a_plan_that_wants_nothing_is_not_kept() -> None:
     assert plans.choice(KEY, ATTEMPT) == ""
 
 
+def test_a_plan_that_is_dropped_is_gone() -> None:
+    plans, _ = known(COPIED, choice="w1")
+    plans.put(KEY, None)
+    assert (plans.get(KEY), plans.choice(KEY, ATTEMPT)) == (None, "")
+
+
+def test_without_an_attempt_nothing_is_chosen() -> None:
+    plans, _ = known(COPIED)
+    plans.put(KEY, Plan(local=LOCAL.build(), attempt="", at=NOW, desired=(COPIED,), choice="w1"))
+    assert (plans.choice(KEY, ""), plans.opening(KEY, "")) == ("", "")
+
+
 OLD = copy().uid("old")
 CHANGES = {
     "the copy that was asked for comes": (COPIED, None, copy(), False, True),
@@ -87,3 +99,11 @@ def test_somebody_waits_for_the_last_of_what_goes(local: WorkloadBuilder) -> Non
 def test_without_a_plan_everything_is_news() -> None:
     plans, _ = known(COPIED)
     assert not plans.is_expected(None, workload("another").build(), "w1", True)
+
+
+@pytest.mark.parametrize("old", [None, OLD], ids=["comes", "changes"])
+def test_of_a_workload_that_is_gone_every_copy_is_news_that(old: WorkloadBuilder | None) -> None:
+    plans = Plans(Cache())
+    plans.put(KEY, Plan(local=None, attempt="", at=NOW, desired=(absent("old"), COPIED)))
+    assert plans.get(KEY) is not None
+    assert not plans.is_expected(old.build() if old else None, copy(attempt="").uid("old").build(), "w1", False)
