@@ -78,6 +78,31 @@ def test_those_that_are_sure_or_last_are_counted_by_what_they_are_about() -> Non
     assert refusals.count(LATER + LASTING)[("workload", "w1")] == 2
 
 
+def test_another_write_that_fails_is_one_of_its_own() -> None:
+    refusals = Refusals()
+    refusals.fails(KEY, "job", "no answer", NOW, is_sure=False)
+    assert not refusals.fails(KEY, "copy", "no answer", LATER, is_sure=False)
+
+
+def test_what_was_told_is_told_again_in_other_words_and_as_long_after_that() -> None:
+    refusals = Refusals()
+    refusals.fails(KEY, "job", "denied", NOW, is_sure=True)
+    soon = NOW + LASTING / 2
+    assert refusals.fails(KEY, "job", "no answer", soon, is_sure=False)
+    assert not refusals.fails(KEY, "job", "no answer", NOW + TOLD_AGAIN, is_sure=False)
+    assert refusals.fails(KEY, "job", "no answer", soon + TOLD_AGAIN, is_sure=False)
+
+
+def test_the_failures_of_two_clusters_are_two() -> None:
+    refusals = Refusals()
+    for cluster in ("w1", "w2"):
+        refusals.fails(KEY, "job", "denied", NOW, cluster=cluster, is_sure=True)
+    assert refusals.over(KEY, cluster="w1")
+    assert (refusals.clusters(KEY), refusals.told(KEY, "w1"), refusals.told(KEY, "w2")) == (("w2",), "", "job: denied")
+    assert refusals.told(ObjectKey("default", "another"), "w2") == ""
+    assert refusals.count(NOW) == {("workload", "w2"): 1}
+
+
 LONG = QueueStatus(
     conditions=(Condition(type="Active", status="True", reason="x", message="long words"),),
     flavors_usage=tuple(
@@ -125,3 +150,16 @@ def test_what_is_known_or_says_no_bound_is_no_news() -> None:
     assert not bounds.learn("ClusterQueue", words)
     assert not bounds.learn("ClusterQueue", "status.flavorsUsage: Required value")
     assert not bounds.learn("ClusterQueue", "spec.cohort: Too many: 3: must have at most 1 items")
+
+
+def test_what_is_within_its_bounds_or_not_of_that_kind_of_thing_is_as_it_is() -> None:
+    bounds = Bounds()
+    wide = "status.flavorsUsage: Too many: 30: must have at most 20 items"
+    odd = (
+        "status.flavorsUsage.name: Too many: 3: must have at most 2 items",
+        "status.conditions[0].message[0].x: Too long: may not be more than 4 bytes",
+        "status.flavorsUsage[0].unknown: Too many: 3: must have at most 2 items",
+        "status.pendingWorkloads: Too many: 3: must have at most 2 items",
+    )
+    assert all(bounds.learn("ClusterQueue", words) for words in (wide, *odd))
+    assert bounds.cut("ClusterQueue", LONG) == (LONG, ())
