@@ -12,8 +12,8 @@ from typing import Literal
 
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.workload import (
-    DEACTIVATED,
     DEACTIVATION_TARGET,
+    EVICTED,
     FITS_NO_WORKER,
     OWNER_NOT_FOUND,
     QUOTA_RESERVED,
@@ -22,6 +22,7 @@ from multikueue.api.kueue.workload import (
     WorkloadStatus,
     put_condition,
 )
+from multikueue.api.meta import find_condition
 from multikueue.workload import fit
 from multikueue.workload.case import Case
 from multikueue.workload.decision_rules import DecisionRules
@@ -116,8 +117,9 @@ class Life:
         self.status = transitions.evict(
             self.status, reason=reason, message=message, cause=cause, generation=self.generation, now=self.now
         )
-        because = f"DueTo{cause}" if cause and reason == DEACTIVATED else ""
-        self.tell("Normal", f"EvictedDueTo{reason}{because}", message)
+        evicted = find_condition(self.status.conditions, EVICTED)
+        assert evicted is not None
+        self.tell("Normal", f"EvictedDueTo{evicted.reason}", message)
 
     def target(self, reason: str, message: str, *, event: str = "") -> None:
         """Have the workload deactivated. The condition keeps the reason, and makes sure that it happens even after a

@@ -6,8 +6,10 @@ import dataclasses
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.compatibility import NEWEST
 from multikueue.api.kueue.workload import (
     ADMISSION_GATED_BY_ANNOTATION,
     Finish,
@@ -18,7 +20,9 @@ from multikueue.quota.workload.outcome import Reasons, Verdict
 from multikueue.workload.case import Case
 from multikueue.workload.life.rules import Step
 from tests.builders import NOW, WorkloadBuilder
-from tests.quota.builders import SECOND, after, step
+from tests.builders import workload as new_workload
+from tests.quota.builders import SECOND, after, knowing, step
+from tests.workload.builders import copy, remote_job, worker
 from tests.workload.life.steps import ADMISSION, LOCAL, VERDICT, events, facts, shown, taken, told, workload
 
 # --- the end ---------------------------------------------------------------------------------------------------------
@@ -46,6 +50,54 @@ def test_a_job_that_finished_while_its_workload_was_switched_off_counts() -> Non
 
     assert told(found, "Finished") == ("True", "Failed", "boom")
     assert told(found, "Evicted") is None
+
+
+LET_GO = facts(is_let_go=True)
+OLDER = replace(NEWEST, has_orphan_ends=False)
+STARTED_THERE = worker("w1", copy().admitted(), remote_job())
+
+ORPHANS = {
+    "whose job has let it go": (LET_GO, "OwnerNotFound"),
+    "whose job has let it go, of an older Kueue": (knowing(LET_GO, compatibility=OLDER), None),
+    "whose job has let it go, and that may run here": (knowing(LET_GO, may_run=True), None),
+    "whose job has let it go, and that runs there": (knowing(LET_GO, remotes=(STARTED_THERE,)), None),
+    "whose job is there": (facts(), None),
+    "whose job cannot be started with what it got": (
+        facts(failed_start=lambda _: Finish(reason="FailedToStart", message="no")),
+        "FailedToStart",
+    ),
+}
+
+
+@pytest.mark.parametrize(("known", "reason"), ORPHANS.values(), ids=ORPHANS)
+def test_a_workload_ends_by_itself(known: Case, reason: str | None) -> None:
+    found = told(taken(workload().admitted(), known), "Finished")
+
+    assert (found[1] if found else None) == reason
+
+
+def test_an_evicted_workload_keeps_its_quota_while_its_job_is_on_a_worker() -> None:
+    evicted = workload().admitted().evicted("Preempted").build()
+
+    assert step(evicted, facts(remotes=(STARTED_THERE,))).status.admission is not None
+    assert step(evicted, facts()).status.admission is None
+
+
+def test_a_slice_makes_way_for_the_one_after_it() -> None:
+    found = taken(workload().admitted(), facts(successor=new_workload("next").uid("u").build()))
+
+    assert (told(found, "Finished") or ())[:2] == ("True", "WorkloadSliceReplaced")
+    assert events(found) == ["WorkloadSliceReplaced"]
+
+
+def test_one_whose_time_of_creation_is_unknown_is_not_waited_for() -> None:
+    odd = workload().build()
+    odd = replace(odd, metadata=replace(odd.metadata, creation_timestamp=None))
+
+    found = step(odd, facts(required_checks=("mk",), reservation=ADMISSION))
+    assert [check.name for check in found.status.admission_checks] == ["mk"]
+    assert found.events[0].message.endswith(" 0s")
+    assert step(odd, facts(required_checks=("mk",))).again_after is None
 
 
 # --- reserving and admitting -----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from multikueue.workload.life.pods import deadline, finding, is_given_up
 from tests.builders import WorkloadBuilder, workload
 from tests.quota.builders import SECOND, after
 from tests.workload.life import steps
-from tests.workload.life.steps import MINUTELY, facts, taken, told
+from tests.workload.life.steps import MINUTELY, events, facts, taken, told
 
 ADMITTED = workload("wl").admitted(at=after(10))
 PATIENCE = WaitForPodsReady(timeout=300 * SECOND, recovery_timeout=3 * SECOND)
@@ -112,6 +112,7 @@ def test_late_pods_that_had_all_their_tries_are_switched_off_for_that_alone() ->
 
     assert (found.should_deactivate, told(found, "Evicted")) == (True, None)
     assert (told(found, "DeactivationTarget") or ())[:2] == ("True", "RequeuingLimitExceeded")
+    assert events(found) == []
 
 
 def test_pods_that_are_ready_are_not_late() -> None:
