@@ -307,8 +307,7 @@ class Outbox:
         self._refused.removed_for(key, action.why, copy)
 
     async def _delete_job(self, action: DeleteJob, key: ObjectKey) -> None:
-        # The job of an elastic workload may still be marked with the slice before it.
-        job = self.worker.job_of(key) or self.context.views.seen(key, self.worker.name).job
+        job = self.context.views.seen(key, self.worker.name).job
         if job is not None and job.metadata.uid == action.uid:
             for part in members_of(job):
                 kind = self.context.store.adapters.of(part).kind
@@ -360,24 +359,20 @@ class Outbox:
 
     async def _adopt(self, kind: Kind[T], cache: Cache[T], key: ObjectKey, *, of: ObjectKey | None = None) -> T | None:
         """The name is taken: by an object of ours whose creation was unconfirmed, or by a foreign one, left alone (I6)."""
+        about, action = (of, CreateJob) if of is not None else (key, CreateWorkload)
         try:
             found = await self.client.get(kind, key)
         except NotFound:  # it went meanwhile; or a server says so each time
-            action = CreateJob if of else CreateWorkload
-            self._refused.goes_elsewhere(
-                action, of or key, f"the name of {kind.kind} {key} is taken, by nothing that is there"
-            )
+            why = f"the name of {kind.kind} {key} is taken, by nothing that is there"
+            self._refused.goes_elsewhere(action, about, why)
             return None
         if self._is_ours(found):
             attempt = found.metadata.annotations.get(ATTEMPT_ANNOTATION, "").partition("/")[0]
-            log.info(
-                "remote.adopted", cluster=self.worker.name, workload=str(of or key), kind=kind.kind, attempt=attempt
-            )
+            log.info("remote.adopted", cluster=self.worker.name, workload=str(about), kind=kind.kind, attempt=attempt)
             cache.upsert(found)
             return found
-        self._refused.unfit(
-            of or key, f"{kind.kind} {key} is there and not ours (no label {ORIGIN_LABEL}={self.context.origin})"
-        )
+        not_ours = f"{kind.kind} {key} is there and not ours (no label {ORIGIN_LABEL}={self.context.origin})"
+        self._refused.unfit(about, not_ours)
         return None
 
     def _is_ours(self, found: Object) -> bool:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from multikueue.api import kinds
-from multikueue.api.jobs.pod import GROUP_FAST_ANNOTATION, PARENT_ANNOTATION, ROLE_HASH_ANNOTATION
+from multikueue.api.jobs.pod import (
+    GROUP_COUNT_ANNOTATION,
+    GROUP_FAST_ANNOTATION,
+    GROUP_LABEL,
+    PARENT_ANNOTATION,
+    POD_FINALIZER,
+    ROLE_HASH_ANNOTATION,
+)
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey, encode
+from multikueue.dispatch.copies.effects import DeleteJob
 from multikueue.dispatch.copies.plan import Absent, Copied, Found, Plan, Running
 from multikueue.dispatch.remote import Asked, attempt_of
 from multikueue.errors import ClusterUnreachable, Conflict, Forbidden, InvalidObject, MultiKueueError, NotFound
@@ -24,6 +35,7 @@ from multikueue_simulator.time import VirtualLoop
 from tests.builders import workload
 from tests.controllers.table import NAMESPACE, Table, job_body, table
 from tests.jobs.builders import stored
+from tests.jobs.kinds.pods.builders import body as pod_body
 from tests.jobs.kinds.pods.builders import group, member
 from tests.kube.test_definitions import PLAIN, documents
 
@@ -102,7 +114,9 @@ async def test_a_refusal_settles_nothing_while_an_earlier_request_may_still_be_c
     assert world.store.worker("w1").expectations.asked(world.key())
     assert world.runs_on() == []
     assert not world.store.worker("w1").expectations.is_passed_over(world.key())
-    world.time += timedelta(seconds=80)
+    asked = world.store.worker("w1").expectations.asked(world.key())
+    assert asked is not None
+    world.time = asked.until
     world.queues.workloads.add(world.key())
     await world.settle()
     assert world.store.worker("w1").expectations.asked(world.key()) is None
@@ -212,6 +226,167 @@ async def test_a_refused_delete_is_looked_at_and_not_taken_for_done(again: bool)
     await world.settle()
     assert cache.get(key) is None
     assert (cluster.find(kinds.WORKLOADS, key) is None) is not again
+
+
+# What is removed, and what is not.
+
+
+async def dispatched(**settings: Any) -> tuple[Table, ObjectKey]:
+    """A job with a copy on each worker."""
+    world = table(**settings)
+    world.submit()
+    await world.settle()
+    return world, world.key()
+
+
+def removes(world: Table, key: ObjectKey) -> None:
+    """The plan is that nothing of the workload is left on w1, by the UIDs of now."""
+    worker, local = world.store.worker("w1"), world.store.workloads.get(key)
+    assert local is not None
+    there = (worker.workloads.get(key), worker.job_of(key))
+    absent = Absent(cluster="w1", why="", uids=frozenset(each.metadata.uid for each in there if each is not None))
+    world.store.plans.put(key, Plan(local=local, attempt=attempt_of(local), at=world.now(), desired=(absent,)))
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "is_tried_again"), [("it is there", True), ("another has its name", False), ("it is gone", False)]
+)
+async def test_a_refused_delete_is_tried_again_where(meanwhile: str, is_tried_again: bool) -> None:
+    world, key = await dispatched()
+    cluster, cache = world.workers["w1"], world.store.worker("w1").workloads
+    removes(world, key)
+
+    def conflict(verb: str, plural: str) -> Conflict | None:
+        if (verb, plural) != ("delete", "workloads"):
+            return None
+        body = cluster.find(kinds.WORKLOADS, key) or {}
+        with cluster.unheard():
+            if meanwhile != "it is there":
+                cluster.drop(kinds.WORKLOADS, key)
+            if meanwhile == "another has its name":
+                cluster.put(kinds.WORKLOADS, body | {"metadata": body["metadata"] | {"uid": "another"}})
+        return Conflict(409, "Conflict", "no")
+
+    cluster.fault = conflict
+    with pytest.raises(Conflict) if is_tried_again else nullcontext():
+        await world.outboxes["w1"].reconcile(key)
+    assert (cache.get(key) is not None) is is_tried_again
+
+
+async def test_what_takes_its_time_to_go_is_known_until_it_is_gone() -> None:
+    world, key = await dispatched()
+    cluster, cache = world.workers["w1"], world.store.worker("w1").workloads
+    cluster.change(kinds.WORKLOADS, key, {"metadata": {"finalizers": ["example.com/slow"]}})
+    removes(world, key)
+    with cluster.unheard():
+        await world.outboxes["w1"].reconcile(key)
+    left = cache.get(key)
+    assert left is not None
+    assert left.metadata.deletion_timestamp is not None
+    cluster.change(kinds.WORKLOADS, key, {"metadata": {"finalizers": None, "deletionTimestamp": None}})
+    with cluster.unheard():
+        await world.outboxes["w1"].reconcile(key)
+    assert cache.get(key) is None
+
+
+async def test_what_has_gone_before_its_turn_is_not_deleted() -> None:
+    world, key = await dispatched()
+    cluster = world.workers["w1"]
+    world.admit("w1")
+    await world.settle()
+    removes(world, key)
+    cluster.calls.clear()
+    cluster.lose_answer = lambda verb, plural: (
+        cluster.drop(kinds.WORKLOADS, key) if (verb, plural) == ("delete", "jobs") else None
+    )
+    await world.outboxes["w1"].reconcile(key)
+    assert cluster.calls == ["delete jobs"]
+
+
+async def test_a_job_of_another_uid_is_not_deleted() -> None:
+    world, key = await dispatched()
+    delete = DeleteJob(cluster="w1", uid="another")
+    world.workers["w1"].calls.clear()
+    await world.outboxes["w1"]._delete_job(delete, key)
+    world.admit("w1")
+    await world.settle()
+    await world.outboxes["w1"]._delete_job(delete, key)
+    assert "delete jobs" not in world.workers["w1"].calls
+
+
+CREATED = "2026-01-01T12:00:00Z"
+PODS = Integrations(frameworks=("batch/job", "pod"))
+
+
+def pods(*names: str, finalizers: Sequence[str] = (POD_FINALIZER,), grouped: bool = True) -> list[dict[str, Any]]:
+    """Pods of the group `g`, or single ones."""
+    made = [pod_body(name, labels={GROUP_LABEL: "g"} if grouped else {}) for name in names]
+    for each in made:
+        each["metadata"] |= {"namespace": NAMESPACE, "finalizers": list(finalizers), "creationTimestamp": CREATED}
+        each["metadata"]["annotations"] = {GROUP_COUNT_ANNOTATION: str(len(names))}
+    return made
+
+
+async def submitted(*bodies: dict[str, Any]) -> tuple[Table, ObjectKey]:
+    """Pods with a copy of their Workload on each worker."""
+    world = table(integrations=PODS)
+    world.manager.watch(kinds.PODS, world.store.open_jobs(kinds.PODS))
+    for body in bodies:
+        world.manager.put(kinds.PODS, body)
+    await world.settle()
+    (made,) = world.manager.all(kinds.WORKLOADS)
+    return world, ObjectKey(NAMESPACE, made["metadata"]["name"])
+
+
+def admitted(world: Table, key: ObjectKey) -> None:
+    now = [{"type": type_, "status": "True", "reason": type_, "message": ""} for type_ in ("QuotaReserved", "Admitted")]
+    world.workers["w1"].change(kinds.WORKLOADS, key, {"status": {"conditions": now}})
+
+
+async def test_a_group_whose_first_pod_is_refused_is_sent_no_further() -> None:
+    world, key = await submitted(*pods("a", "b"))
+    only(world, "create pods", Forbidden(403, "Forbidden", "no"))
+    admitted(world, key)
+    await world.settle()
+    assert world.workers["w1"].calls.count("create pods") == 1
+
+
+@pytest.mark.parametrize(
+    ("bodies", "calls"),
+    [
+        pytest.param(pods("a", "b"), ["patch pods", "delete pods"] * 2, id="a group, which Kueue keeps"),
+        pytest.param(pods("a", "b", finalizers=()), ["delete pods"] * 2, id="a group that nobody keeps"),
+        pytest.param(pods("a", grouped=False), ["delete pods"], id="a Pod by itself"),
+    ],
+)
+async def test_pods_are_removed_and_let_go_where_kueue_keeps_them(bodies: list[Any], calls: list[str]) -> None:
+    world, key = await submitted(*bodies)
+    admitted(world, key)
+    await world.settle()
+    cluster, worker = world.workers["w1"], world.store.worker("w1")
+    for name in (ObjectKey(NAMESPACE, each["metadata"]["name"]) for each in bodies):
+        cluster.change(kinds.PODS, name, {"metadata": {"finalizers": bodies[0]["metadata"]["finalizers"]}})
+        worker.jobs.upsert(cluster.value(kinds.PODS, cluster.find(kinds.PODS, name) or {}))
+    job = worker.job_of(key)
+    assert job is not None
+    cluster.calls.clear()
+    await world.outboxes["w1"]._delete_job(DeleteJob(cluster="w1", uid=job.metadata.uid), key)
+    assert cluster.calls == calls
+
+
+@pytest.mark.parametrize(("there", "is_found"), [(("b",), True), (("a",), True), ((), False)])
+async def test_a_group_may_have_been_made_where_one_of_its_pods_is(there: tuple[str, ...], is_found: bool) -> None:
+    world, key = await submitted(*pods("a", "b"))
+    cluster, local = world.workers["w1"], world.store.workloads.get(key)
+    for body in pods(*there):
+        body["metadata"]["labels"] |= {ORIGIN_LABEL: "multikueue", PREBUILT_LABEL: key.name}
+        cluster.put(kinds.PODS, body)
+    assert local is not None
+    owner = world.store.owner(local)
+    assert owner is not None
+    assert await world.outboxes["w1"]._find(owner) is is_found
+    assert cluster.calls.count("get pods") == 2
+    assert (world.store.worker("w1").job_of(key) is not None) is is_found
 
 
 # What a cluster has forgotten.
@@ -372,6 +547,71 @@ async def test_only_after_a_copy_is_made_for_a_plan_that_is_replaced_the_new_one
     assert await world.outboxes["w1"].reconcile(key) == (AGAIN if is_made and is_replaced else DONE)
 
 
+# When the workload is looked at again.
+
+STOPS: dict[str, Callable[[Table, ObjectKey], object]] = {
+    "it goes on": lambda _world, _key: None,
+    "it is evicted": lambda world, key: world.manager.change(
+        kinds.WORKLOADS,
+        key,
+        {"status": {"conditions": [{"type": "Evicted", "status": "True", "reason": "x", "message": ""}]}},
+    ),
+    "it is being deleted": lambda world, key: world.manager.change(
+        kinds.WORKLOADS, key, {"metadata": {"deletionTimestamp": "2026-01-01T13:00:00Z"}}
+    ),
+    "it is gone": lambda world, key: world.manager.drop(kinds.WORKLOADS, key),
+}
+
+
+@pytest.mark.parametrize("is_seen", [True, False], ids=["its job is seen", "its job is not seen"])
+@pytest.mark.parametrize("stop", STOPS.values(), ids=STOPS)
+async def test_an_answer_is_no_news_where_the_job_is_seen_of_what_goes_on(
+    stop: Callable[[Table, ObjectKey], object], is_seen: bool
+) -> None:
+    world, key = await dispatched()
+    if is_seen:
+        world.admit("w1")
+        await world.settle()
+    stop(world, key)
+    assert world.outboxes["w1"]._is_told_by_its_job(key) is (is_seen and stop is STOPS["it goes on"])
+
+
+@pytest.mark.parametrize(("stop", "looks"), [("it goes on", 0), ("it is evicted", 1)])
+async def test_a_workload_whose_job_the_watch_has_shown_is_looked_at_again_if_it_has_stopped(
+    stop: str, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, key = await dispatched()
+    local, queue, create = world.store.workloads.get(key), world.queues.workloads, world.workers["w1"].create
+    assert local is not None
+    world.admit("w1")
+    run = Running(cluster="w1", why="first to admit")
+    plan = Plan(local=local, attempt=attempt_of(local), at=world.now(), desired=(run,), origin="multikueue")
+    world.store.plans.put(key, plan)
+
+    async def made(kind: Any, namespace: str, body: Any) -> Any:
+        answer = await create(kind, namespace, body)
+        STOPS[stop](world, key)
+        while len(queue):
+            queue.done(await queue.get())
+        return answer
+
+    monkeypatch.setattr(world.workers["w1"], "create", made)
+    await world.outboxes["w1"].reconcile(key)
+    assert world.runs_on() == ["w1"]
+    assert len(queue) == looks
+
+
+async def test_a_worker_that_hangs_is_not_called() -> None:
+    world, key = await dispatched()
+    removes(world, key)
+    outbox = world.outboxes["w1"]
+    outbox.breaker.doubt()
+    assert outbox.breaker.is_open
+    world.workers["w1"].calls.clear()
+    assert await outbox.reconcile(key) == DONE
+    assert world.workers["w1"].calls == []
+
+
 # Workloads with names that are too long for an older Kueue.
 
 LONG = ObjectKey(NAMESPACE, "w" * (LONGEST_NAME + 1))
@@ -409,6 +649,11 @@ async def test_a_copy_of_a_long_name_is_made_where_kueue_can_read_it(
     world.store.plans.put(key, plan)
     await outbox.reconcile(key)
     assert paths == [], "nothing is to be made"
+    left = workload(key.name, namespace=NAMESPACE).queue("main").request(cpu=1).origin().uid("left").build()
+    cluster.put(kinds.WORKLOADS, msgspec.json.decode(encode(left)))
+    world.store.plans.put(key, replace(plan, desired=(replace(absent, uids=frozenset({"left"})),)))
+    await outbox.reconcile(key)
+    assert (paths, cluster.find(kinds.WORKLOADS, key)) == ([], None), "what is to go may go"
     world.store.plans.put(key, replace(plan, desired=(copied,)))
     await outbox.reconcile(key)
     if is_made:
