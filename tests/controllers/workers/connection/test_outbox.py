@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from multikueue.api import kinds
+from multikueue.api.jobs.job import JobKey
 from multikueue.api.jobs.pod import (
     GROUP_COUNT_ANNOTATION,
     GROUP_FAST_ANNOTATION,
@@ -22,7 +23,8 @@ from multikueue.api.jobs.pod import (
 )
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey, encode
-from multikueue.dispatch.copies.effects import DeleteJob
+from multikueue.controllers.workers.connection.refused_calls import WORDS
+from multikueue.dispatch.copies.effects import CreateJob, CreateWorkload, DeleteJob
 from multikueue.dispatch.copies.plan import Absent, Copied, Found, Plan, Running
 from multikueue.dispatch.remote import Asked, attempt_of
 from multikueue.errors import ClusterUnreachable, Conflict, Forbidden, InvalidObject, MultiKueueError, NotFound
@@ -155,6 +157,7 @@ async def test_a_job_is_requested_since_the_first_request_of_its_attempt(attempt
     asked = worker.expectations.asked(key)
     assert asked is not None
     assert (asked.attempt, asked.since) == (before.attempt, world.time if attempt else before.since)
+    assert "no answer" in asked.why
 
 
 # What has the name.
@@ -226,6 +229,72 @@ async def test_a_refused_delete_is_looked_at_and_not_taken_for_done(again: bool)
     await world.settle()
     assert cache.get(key) is None
     assert (cluster.find(kinds.WORKLOADS, key) is None) is not again
+
+
+@pytest.mark.parametrize("kind", [kinds.WORKLOADS, kinds.JOBS], ids=["a copy", "a job"])
+@pytest.mark.parametrize("labels", [None, {}, {ORIGIN_LABEL: "multikueue"}], ids=["nothing", "somebody's", "ours"])
+async def test_a_name_that_is_taken_is_told_of_its_workload_unless_by_what_is_ours(kind: Any, labels: Any) -> None:
+    world = table()
+    worker = world.store.worker("w1")
+    name, of = ObjectKey(NAMESPACE, "taken"), ObjectKey(NAMESPACE, "of") if kind is kinds.JOBS else None
+    cache = worker.jobs.of(kind) if kind is kinds.JOBS else worker.workloads
+    with world.workers["w1"].unheard():
+        if labels is not None:
+            body = job_body("taken")
+            world.workers["w1"].put(
+                kind,
+                body
+                | {
+                    "kind": kind.kind,
+                    "apiVersion": kind.api_version,
+                    "metadata": body["metadata"] | {"labels": labels},
+                },
+            )
+    found = await world.outboxes["w1"]._adopt(kind, cache, name, of=of)
+    assert (found is not None) is (cache.get(name) is not None) is bool(labels)
+    assert worker.expectations.is_passed_over(of or name) is not bool(labels)
+    refusal = world.store.refusals.get(of or name, cluster="w1")
+    told = WORDS[CreateJob if of else CreateWorkload]
+    assert (refusal.what if refusal else None) == (told if labels is None else None)
+
+
+NOT_SENT = ClusterUnreachable("w1", "no connection", was_sent=False)
+DENIED, BUSY = Forbidden(403, "Forbidden", "no"), Conflict(409, "Conflict", "later")
+
+
+@pytest.mark.parametrize(
+    ("error", "before", "is_raised", "is_asked", "is_passed_over"),
+    [
+        pytest.param(DENIED, timedelta(seconds=1), True, True, False, id="an earlier request may still come"),
+        pytest.param(DENIED, timedelta(), False, False, True, id="the time of an earlier one is over"),
+        pytest.param(DENIED, None, False, False, True, id="it is refused for good"),
+        pytest.param(BUSY, None, True, False, False, id="it may succeed at the next try"),
+        pytest.param(NOT_SENT, None, True, False, True, id="it was not sent"),
+    ],
+)
+async def test_a_request_that_made_nothing(
+    error: Any, before: timedelta | None, is_raised: bool, is_asked: bool, is_passed_over: bool
+) -> None:
+    world, key = await dispatched()
+    worker = world.store.worker("w1")
+    earlier = Asked("attempt", world.now() + before) if before is not None else None
+    worker.ask_for_job(key, Asked("attempt", world.now() + timedelta(minutes=1)))
+    with pytest.raises(type(error)) if is_raised else nullcontext():
+        await world.outboxes["w1"]._not_made(key, JobKey(kinds.JOBS.name, *JOB), error, earlier)
+    assert worker.expectations.asked(key) == (earlier if is_asked else None)
+    assert worker.expectations.is_passed_over(key) is is_passed_over
+
+
+async def test_a_job_of_ours_that_was_made_before_is_taken_for_made() -> None:
+    world, key = await dispatched()
+    local, job, cluster = world.store.workloads.get(key), job_body("job"), world.workers["w1"]
+    job["metadata"]["labels"] |= {ORIGIN_LABEL: "multikueue", PREBUILT_LABEL: key.name}
+    with cluster.unheard():
+        cluster.put(kinds.JOBS, job)
+    assert local is not None
+    await world.outboxes["w1"]._create_part(cluster.value(kinds.JOBS, job), key, local, "attempt")
+    assert world.store.worker("w1").job_of(key) is not None
+    assert not world.store.worker("w1").expectations.is_passed_over(key)
 
 
 # What is removed, and what is not.
