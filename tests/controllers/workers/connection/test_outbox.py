@@ -24,7 +24,7 @@ from multikueue.api.jobs.pod import (
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.controllers.workers.connection.refused_calls import WORDS
-from multikueue.dispatch.copies.effects import CreateJob, CreateWorkload, DeleteJob
+from multikueue.dispatch.copies.effects import CreateJob, CreateWorkload, DeleteJob, FindJob
 from multikueue.dispatch.copies.plan import Absent, Copied, Found, Plan, Running
 from multikueue.dispatch.remote import Asked, attempt_of
 from multikueue.errors import ClusterUnreachable, Conflict, Forbidden, InvalidObject, MultiKueueError, NotFound
@@ -295,6 +295,15 @@ async def test_a_job_of_ours_that_was_made_before_is_taken_for_made() -> None:
     await world.outboxes["w1"]._create_part(cluster.value(kinds.JOBS, job), key, local, "attempt")
     assert world.store.worker("w1").job_of(key) is not None
     assert not world.store.worker("w1").expectations.is_passed_over(key)
+
+
+async def test_a_request_for_a_workload_that_is_gone_ends_with_a_look() -> None:
+    world, key = table(), ObjectKey(NAMESPACE, "gone")
+    worker = world.store.worker("w1")
+    worker.ask_for_job(key, Asked("attempt", world.now(), why="no answer"))
+    await world.outboxes["w1"]._find_job(FindJob(cluster="w1"), key)
+    assert worker.expectations.asked(key) is None
+    assert not worker.expectations.is_passed_over(key)
 
 
 # What is removed, and what is not.
