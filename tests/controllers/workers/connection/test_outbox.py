@@ -297,6 +297,18 @@ async def test_a_job_of_ours_that_was_made_before_is_taken_for_made() -> None:
     assert not world.store.worker("w1").expectations.is_passed_over(key)
 
 
+async def test_a_request_that_made_nothing_as_an_earlier_one_made_the_job_says_nothing_against_the_worker() -> None:
+    world, key = await dispatched()
+    job, cluster, worker = job_body("job"), world.workers["w1"], world.store.worker("w1")
+    job["metadata"]["labels"] |= {ORIGIN_LABEL: "multikueue", PREBUILT_LABEL: key.name}
+    with cluster.unheard():
+        cluster.put(kinds.JOBS, job)
+    earlier = Asked("attempt", world.now())
+    await world.outboxes["w1"]._not_made(key, JobKey(kinds.JOBS.name, *JOB), DENIED, earlier)
+    assert worker.job_of(key) is not None
+    assert not worker.expectations.is_passed_over(key)
+
+
 async def test_a_request_for_a_workload_that_is_gone_ends_with_a_look() -> None:
     world, key = table(), ObjectKey(NAMESPACE, "gone")
     worker = world.store.worker("w1")
