@@ -177,7 +177,7 @@ clean: ## Remove the environment, the caches and what was built here
 
 # From the lock, by uv in seconds or else by venv and pip: either way nothing that has another hash, and with uv nothing that
 # is not in the lock any more. An explicit PYTHON holds for both.
-$(READY): pyproject.toml fakekube/pyproject.toml simulator/pyproject.toml requirements/dev.txt
+$(READY): pyproject.toml console/pyproject.toml fakekube/pyproject.toml simulator/pyproject.toml requirements/dev.txt
 	@echo "Installing into $(VENV)"
 	@if $(UV) --version >/dev/null 2>&1; then \
 	  $(UV) venv --quiet --allow-existing $(if $(filter file,$(origin PYTHON)),,--python "$(PYTHON)") $(VENV) && \
@@ -190,7 +190,7 @@ $(READY): pyproject.toml fakekube/pyproject.toml simulator/pyproject.toml requir
 	  sync="$$install --require-hashes --requirement"; \
 	fi && \
 	$$sync requirements/dev.txt && \
-	$$install --no-deps --no-build-isolation --editable . --editable fakekube --editable simulator
+	$$install --no-deps --no-build-isolation --editable . --editable console --editable fakekube --editable simulator
 	@touch $@
 
 $(MUTANTS)/.ready: $(READY) requirements/mutation.txt

@@ -13,7 +13,12 @@ from pathlib import Path
 
 __all__ = ["DISTRIBUTIONS", "ReleaseError", "Source", "exported", "with_url", "wrong_versions"]
 
-DISTRIBUTIONS = {"multikueue": "", "fakekube": "fakekube", "multikueue-simulator": "simulator"}
+DISTRIBUTIONS = {
+    "multikueue": "",
+    "fakekube": "fakekube",
+    "multikueue-console": "console",
+    "multikueue-simulator": "simulator",
+}
 """Each distribution, and its folder in the repository."""
 
 VERSIONS = (

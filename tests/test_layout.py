@@ -14,6 +14,7 @@ TREES = {
     "multikueue": (ROOT / "multikueue", Path()),
     "multikueue_strategies": (ROOT / "strategies/multikueue_strategies", Path("strategies")),
     "fakekube": (ROOT / "fakekube/src/fakekube", Path("fakekube")),
+    "multikueue_console": (ROOT / "console/src/multikueue_console", Path("console")),
     "multikueue_simulator": (ROOT / "simulator/src/multikueue_simulator", Path("simulator")),
 }
 """Our packages by import name: where each is, and where in `tests` its tests are."""
@@ -68,6 +69,11 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/quota/queueing/requeueing.py": "quota/queueing/test_queue_manager.py",
     "multikueue/quota/workload/ends.py": "quota/scheduler/test_backfill.py",
     "multikueue/web/serving.py": "web/test_certificates.py",
+    "multikueue_console/model/objects.py": "console/model/test_workloads.py",
+    "multikueue_console/model/lines.py": "console/model/test_workloads.py",
+    "multikueue_console/model/clusters.py": "console/model/test_workloads.py",
+    "multikueue_console/model/fleet.py": "console/model/test_workloads.py",
+    "multikueue_console/model/stories.py": "console/model/test_attempts.py",
     "multikueue_simulator/world/processes.py": "simulator/world/test_world.py",
     "multikueue_simulator/simulation/faults/odd_objects.py": "simulator/simulation/faults/test_adversary_injector.py",
     "fakekube/server/requests/answers.py": "fakekube/server/verbs/test_reads.py",

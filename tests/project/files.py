@@ -12,7 +12,12 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 KIND_CONFIGS = ROOT / "kind-configs"
-MEMBERS = {"multikueue": ROOT, "fakekube": ROOT / "fakekube", "multikueue-simulator": ROOT / "simulator"}
+MEMBERS = {
+    "multikueue": ROOT,
+    "multikueue-console": ROOT / "console",
+    "fakekube": ROOT / "fakekube",
+    "multikueue-simulator": ROOT / "simulator",
+}
 """The distributions made here: name to folder."""
 DOCS = sorted(
     {*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(folder / "README.md" for folder in MEMBERS.values())}

@@ -14,7 +14,7 @@ import pytest
 
 from tests.project.files import ROOT, read
 
-FOLDERS = ("multikueue", "strategies", "fakekube", "simulator", "testbed", "benchmarks", "release", "tests")
+FOLDERS = ("multikueue", "strategies", "console", "fakekube", "simulator", "testbed", "benchmarks", "release", "tests")
 PAGES = {"contract": "docs/contract.md", "quota-engine": "docs/quota-rules.md", "ocm.md": "docs/ocm.md"}
 """How a page is cited, with the numbers of its headings."""
 IDS = {

@@ -13,6 +13,7 @@ from tests.project.files import MEMBERS, ROOT, pyproject, read
 PACKAGES = {
     "multikueue": {"multikueue", "multikueue_strategies"},
     "fakekube": {"fakekube"},
+    "multikueue-console": {"multikueue_console"},
     "multikueue-simulator": {"multikueue_simulator"},
 }
 OF_THE_API_SERVER = {"common-expression-language", "jsonpatch", "jsonschema-rs"}
@@ -45,7 +46,9 @@ def test_the_manager_brings_no_simulated_command_and_needs_nothing_for_one() -> 
     project = pyproject()["project"]
 
     assert "multikueue.commands" not in project["entry-points"]
-    assert required("multikueue").isdisjoint({"fakekube", "multikueue-simulator", *OF_THE_API_SERVER})
+    assert required("multikueue").isdisjoint(
+        {"fakekube", "multikueue-console", "multikueue-simulator", *OF_THE_API_SERVER}
+    )
     assert set(project["optional-dependencies"]) == {"fast"}
     assert not any(re.search(rf"^{name}==", read("requirements/image.txt"), re.MULTILINE) for name in OF_THE_API_SERVER)
 

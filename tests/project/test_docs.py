@@ -26,7 +26,16 @@ TEXTS = sorted(
         *DOCS,
         *(
             path
-            for folder in ("multikueue", "simulator", "fakekube", "testbed", "deploy", "kind-configs", "docs")
+            for folder in (
+                "multikueue",
+                "console",
+                "simulator",
+                "fakekube",
+                "testbed",
+                "deploy",
+                "kind-configs",
+                "docs",
+            )
             for path in (ROOT / folder).rglob("*")
             if path.suffix in {".py", ".md", ".sh", ".yaml"}
         ),

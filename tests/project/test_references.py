@@ -16,6 +16,7 @@ SOURCES = {
     "multikueue": ROOT / "multikueue",
     "multikueue_strategies": ROOT / "strategies/multikueue_strategies",
     "fakekube": ROOT / "fakekube/src/fakekube",
+    "multikueue_console": ROOT / "console/src/multikueue_console",
     "multikueue_simulator": ROOT / "simulator/src/multikueue_simulator",
     "testbed": ROOT / "testbed",
     "benchmarks": ROOT / "benchmarks",

@@ -165,7 +165,13 @@ UNUSUAL = re.compile(
 """Words that a reader of Kubernetes' documentation does not meet there, and pronouns of men for whoever it is."""
 
 BESIDE = ("testbed", "benchmarks", "release", "tests")
-CODE = ("multikueue", "strategies/multikueue_strategies", "fakekube/src/fakekube", "simulator/src/multikueue_simulator")
+CODE = (
+    "multikueue",
+    "strategies/multikueue_strategies",
+    "console/src/multikueue_console",
+    "fakekube/src/fakekube",
+    "simulator/src/multikueue_simulator",
+)
 FILES = [path for folder in CODE for path in sorted((ROOT / folder).rglob("*.py"))]
 TEXTS = [
     path

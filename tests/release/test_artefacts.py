@@ -30,6 +30,7 @@ Command = list[str | Path]
 PACKAGES = {
     "multikueue": {"multikueue", "multikueue_strategies"},
     "fakekube": {"fakekube"},
+    "multikueue-console": {"multikueue_console"},
     "multikueue-simulator": {"multikueue_simulator"},
 }
 
@@ -39,7 +40,7 @@ def source(folder: Path) -> Source:
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True)
     for name in listed.stdout.decode().splitlines():
         if (
-            re.match(r"(multikueue|strategies|fakekube|simulator|deploy/chart)/|[^/]+$", name)
+            re.match(r"(multikueue|strategies|console|fakekube|simulator|deploy/chart)/|[^/]+$", name)
             and (ROOT / name).is_file()
         ):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,1 @@
+"""A memory of workloads that are over."""

@@ -1,0 +1,1 @@
+"""Rows, trees and timelines, computed from objects as they were seen: pure, no I/O, no clock."""

@@ -1,0 +1,1 @@
+"""Keeps what the model is computed from fresh, by one watch for everybody who looks."""
