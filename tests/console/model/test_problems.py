@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from multikueue.testing import NOW
-from multikueue_console.model.clusters import ClusterRow, Load
+from multikueue_console.model.clusters import ClusterRow
 from multikueue_console.model.objects import SeenObjects
 from multikueue_console.model.problems import of_clusters, of_queues, of_workloads
 from multikueue_console.model.queues import LocalRow, QueueNode
 from multikueue_console.model.stories import story_of
+from multikueue_console.model.tallies import Load
 from multikueue_console.model.workloads import Observer
 from tests.builders.clusters import admission_check
 from tests.builders.queues import local_queue
@@ -31,24 +34,19 @@ def test_a_cluster_that_is_away_is_an_error_and_a_cordon_a_warning() -> None:
 def test_queues_that_admit_nothing_are_told_with_what_helps() -> None:
     held = LocalRow("team", "main", "cq", 1, 0, 0, is_held=True)
     check = admission_check("mk").active(False, message="no clusters").build()
-    queues = [
-        QUEUE,
-        QueueNode(**{**_fields(QUEUE), "problem": "no flavor"}),
-        QueueNode(**{**_fields(QUEUE), "is_held": True}),
-    ]
+    queues = [QUEUE, replace(QUEUE, problem="no flavor"), replace(QUEUE, is_held=True)]
     told = list(of_queues(SeenObjects(checks={check.key: check}), queues, [held]))
 
     assert [each.about for each in told] == ["check/mk", "queue/cq", "queue/cq", "localqueue/team/main"]
     assert told[3].commands == ("multikueue queues resume -n team main",)
 
 
-def test_workloads_with_one_reason_are_one_problem_and_those_that_only_wait_are_none() -> None:
+def test_workloads_with_one_reason_are_one_problem() -> None:
     main = local_queue("main").build()
-    lost = [workload(name).queue("nowhere").build() for name in ("a", "b")]
-    waits = workload("c").queue("main").unreserved(message="no quota").build()
+    lost = workload("a").queue("nowhere").build()
     observer = Observer(SeenObjects(local_queues={main.key: main}), NOW)
-    told = [(observer.row(each, answer), answer) for each in (*lost, waits) for answer in [observer.answer(each)]]
-    (problem,) = of_workloads(told)
+    answer = observer.answer(lost)
+    (problem,) = of_workloads([(observer.row(lost, answer), answer, 2)])
 
     assert (problem.about, problem.count, problem.namespace) == ("code/QueueNotFound", 2, "default")
     assert problem.commands
@@ -62,7 +60,3 @@ def test_a_story_has_the_answer_and_the_place_in_line() -> None:
 
     assert (story.place, story.line, [step.what for step in story.steps]) == (2, 5, ["Submitted"])
     assert story.pod_sets == {"main": 1}
-
-
-def _fields(queue: QueueNode) -> dict[str, object]:
-    return {name: getattr(queue, name) for name in queue.__struct_fields__}

@@ -6,10 +6,11 @@ import msgspec
 
 from multikueue.api.kueue.workload import Workload, workload_spec
 from multikueue.testing import NOW
-from multikueue_console.model.clusters import Load, cluster_rows, loads
-from multikueue_console.model.fleet import Flow, flows_of
+from multikueue_console.model.clusters import cluster_rows
+from multikueue_console.model.fleet import Flow, picture_of
 from multikueue_console.model.lines import lines_of, places_in
 from multikueue_console.model.objects import LAST_APPLIED, SeenObjects, slim_workload
+from multikueue_console.model.tallies import Load, Tally, merged
 from multikueue_console.model.workloads import Observer, WorkloadRow
 from tests.builders.clusters import multikueue_cluster, multikueue_config
 from tests.builders.queues import local_queue
@@ -71,15 +72,33 @@ def test_a_line_goes_by_priority_and_leaves_out_who_has_quota() -> None:
     assert places_in(lines["cq"]) == {high.key: 1, low.key: 2}
 
 
-def test_loads_and_flows_count_what_races_and_what_is_there() -> None:
+def test_a_tally_counts_what_races_and_what_is_there() -> None:
     rows = [
         row(workload("a").queue("main").reserved().nominated("one", "two").build()),
         row(workload("b").queue("main").request(cpu=1).cluster_name("one").admitted().build()),
         row(workload("c").queue("main").cluster_name("one").admitted().finished().build()),
     ]
 
-    assert loads(rows) == {"one": Load(racing=1, starting=1, done=1, amounts={"cpu": 1000}), "two": Load(racing=1)}
-    assert flows_of(rows) == (Flow("default", "main", "one", 1, 1), Flow("default", "main", "two", 1, 0))
+    tally = merged([Tally(rows)])
+    picture = picture_of(SeenObjects(), tally, ())
+
+    assert tally.loads == {"one": Load(racing=1, starting=1, done=1, amounts={"cpu": 1000}), "two": Load(racing=1)}
+    assert picture.flows == (Flow("default", "main", "one", 1, 1), Flow("default", "main", "two", 1, 0))
+    assert picture.states == {"Pending": 1, "Starting": 1, "Finished": 1}
+
+
+def test_a_tally_forgets_what_is_removed() -> None:
+    rows = [
+        row(workload("a").queue("main").cluster_name("one").request(cpu=1).admitted().build()),
+        row(workload("b").queue("nowhere").build()),
+    ]
+    tally = Tally(rows)
+    assert tally.stuck == {("QueueNotFound", "default"): {rows[1].uid: None}}
+    for each in rows:
+        tally.remove(each)
+
+    assert picture_of(SeenObjects(), tally, ()).states == {}
+    assert (tally.stuck, tally.loads["one"].amounts) == ({}, {"cpu": 0})
 
 
 def test_clusters_come_in_the_order_of_their_numbers_with_their_states() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import msgspec
 
@@ -10,21 +10,10 @@ from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.meta import find_condition
 from multikueue.api.multikueue.clusters import MultiKueueCluster, clusters_of, is_cordoned, prices_of
 from multikueue_console.model.objects import SeenObjects
-from multikueue_console.model.workloads import WorkloadRow, seconds
+from multikueue_console.model.tallies import Load
+from multikueue_console.model.workloads import seconds
 
-__all__ = ["ClusterRow", "Load", "cluster_rows", "loads"]
-
-
-class Load(msgspec.Struct, gc=False):
-    """What is on a cluster: how many were asked of it, start, run and are over there. `amounts`: the quota of those that
-    start or run, by resource."""
-
-    racing: int = 0
-    starting: int = 0
-    running: int = 0
-    done: int = 0
-    failed: int = 0
-    amounts: dict[str, int] = msgspec.field(default_factory=dict)
+__all__ = ["ClusterRow", "cluster_rows"]
 
 
 class ClusterRow(msgspec.Struct, frozen=True, gc=False):
@@ -41,36 +30,7 @@ class ClusterRow(msgspec.Struct, frozen=True, gc=False):
     load: Load = msgspec.field(default_factory=Load)
 
 
-def loads(rows: Iterable[WorkloadRow]) -> dict[str, Load]:
-    """What is where, by cluster, of these workloads."""
-    found: dict[str, Load] = {}
-    for row in rows:
-        if row.cluster:
-            _count(found.setdefault(row.cluster, Load()), row)
-        elif row.state == "Pending":
-            for name in row.nominated:
-                found.setdefault(name, Load()).racing += 1
-    return found
-
-
-def _count(load: Load, row: WorkloadRow) -> None:
-    match row.state:
-        case "Finished":
-            load.done += 1
-        case "Failed":
-            load.failed += 1
-        case "Starting":
-            load.starting += 1
-        case "Running" | "Unknown":
-            load.running += 1
-        case _:
-            return
-    if not row.is_over:
-        for name, amount in row.amounts.items():
-            load.amounts[name] = load.amounts.get(name, 0) + amount
-
-
-def cluster_rows(seen: SeenObjects, on: dict[str, Load]) -> tuple[ClusterRow, ...]:
+def cluster_rows(seen: SeenObjects, on: Mapping[str, Load]) -> tuple[ClusterRow, ...]:
     """Clusters by name, those that work is on included, even if they may not be listed."""
     objects = {key.name: each for key, each in (seen.clusters or {}).items()}
     configs: dict[str, list[str]] = {}

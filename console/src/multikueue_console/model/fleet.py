@@ -6,12 +6,15 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from multikueue_console.model.clusters import ClusterRow
-from multikueue_console.model.problems import Problem
-from multikueue_console.model.queues import CohortNode, LocalRow, QueueNode
+from multikueue.answers.answer import JobAnswer
+from multikueue_console.model.clusters import ClusterRow, cluster_rows
+from multikueue_console.model.objects import SeenObjects
+from multikueue_console.model.problems import Problem, of_clusters, of_queues, of_workloads
+from multikueue_console.model.queues import CohortNode, LocalRow, QueueNode, local_rows, queue_trees
+from multikueue_console.model.tallies import Tally
 from multikueue_console.model.workloads import WorkloadRow
 
-__all__ = ["FleetPicture", "Flow", "flat", "flows_of"]
+__all__ = ["FleetPicture", "Flow", "flat", "picture_of"]
 
 
 class Flow(msgspec.Struct, frozen=True, gc=False):
@@ -35,18 +38,19 @@ class FleetPicture(msgspec.Struct, frozen=True, gc=False):
     problems: tuple[Problem, ...]
 
 
-def flows_of(rows: Iterable[WorkloadRow]) -> tuple[Flow, ...]:
-    """What goes where, of workloads that are not over."""
-    found: dict[tuple[str, str, str], list[int]] = {}
-    for row in rows:
-        if row.is_over:
-            continue
-        if row.cluster:
-            found.setdefault((row.namespace, row.queue, row.cluster), [0, 0])[1] += 1
-        elif row.state == "Pending":
-            for name in row.nominated:
-                found.setdefault((row.namespace, row.queue, name), [0, 0])[0] += 1
-    return tuple(Flow(*place, *counts) for place, counts in sorted(found.items()))
+def picture_of(seen: SeenObjects, tally: Tally, stuck: Iterable[tuple[WorkloadRow, JobAnswer, int]]) -> FleetPicture:
+    """`tally`: of the workloads that are counted; `stuck`: for each reason that does not pass by itself one workload, and how
+    many have it. Objects that `seen` does not have are left out."""
+    trees, local, clusters = queue_trees(seen), local_rows(seen), cluster_rows(seen, tally.loads)
+    problems = (*of_clusters(clusters), *of_queues(seen, flat(trees), local), *of_workloads(stuck))
+    return FleetPicture(
+        states={state: count for state, count in tally.states.items() if count},
+        trees=trees,
+        local=local,
+        clusters=clusters,
+        flows=tuple(Flow(*place, *counts) for place, counts in sorted(tally.flows.items()) if any(counts)),
+        problems=tuple(sorted(problems, key=lambda each: (each.level != "error", -each.count))),
+    )
 
 
 def flat(trees: Iterable[CohortNode]) -> Iterator[QueueNode]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from multikueue.answers.answer import JobAnswer
-from multikueue.answers.codes import Code
 from multikueue.answers.obstacle import ADMINISTRATOR
 from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.meta import find_condition
@@ -16,29 +15,7 @@ from multikueue_console.model.objects import SeenObjects
 from multikueue_console.model.queues import LocalRow, QueueNode
 from multikueue_console.model.workloads import WorkloadRow
 
-__all__ = ["ORDINARY", "Problem", "of_clusters", "of_queues", "of_workloads"]
-
-ORDINARY = frozenset(
-    code.name
-    for code in (
-        Code.QuotaTaken,
-        Code.BehindHead,
-        Code.BackOff,
-        Code.Leaving,
-        Code.NextInLine,
-        Code.WaitsForQuota,
-        Code.WaitsOnWorkers,
-        Code.NotAskedYet,
-        Code.PodsStarting,
-        Code.Terminating,
-        Code.Held,
-        Code.LocalQueueStopped,
-        Code.ClusterQueueStopped,
-        Code.WorkerAway,
-        Code.AdmissionGated,
-    )
-)
-"""Reasons to wait that pass by themselves, that somebody wanted, or that a queue or a cluster tells already."""
+__all__ = ["Problem", "of_clusters", "of_queues", "of_workloads"]
 
 
 class Problem(msgspec.Struct, frozen=True, gc=False):
@@ -96,25 +73,20 @@ def of_queues(seen: SeenObjects, queues: Iterable[QueueNode], local: Iterable[Lo
             yield Problem("warning", about, text, commands, ADMINISTRATOR, row.pending, row.namespace)
 
 
-def of_workloads(told: Iterable[tuple[WorkloadRow, JobAnswer]]) -> Iterator[Problem]:
-    """Reasons that do not pass by themselves, by reason and namespace, with the words and the repair of the first workload."""
-    found: dict[tuple[str, str], tuple[int, WorkloadRow, JobAnswer]] = {}
-    for row, answer in told:
-        if row.code and row.code not in ORDINARY:
-            place = (row.code, row.namespace)
-            count, first, its = found.get(place, (0, row, answer))
-            found[place] = (count + 1, first, its)
-    for (code, namespace), (count, row, answer) in found.items():
+def of_workloads(stuck: Iterable[tuple[WorkloadRow, JobAnswer, int]]) -> Iterator[Problem]:
+    """Reasons that do not pass by themselves, each with the words and the repair of one of the workloads that have it, and how
+    many they are."""
+    for row, answer, count in stuck:
         heaviest = answer.heaviest
         repair = heaviest.repair if heaviest is not None else None
         who = row.name if count == 1 else f"{count} workloads, such as {row.name}"
         yield Problem(
             "error",
-            f"code/{code}",
-            f"{who} in {namespace}: {row.reason}",
+            f"code/{row.code}",
+            f"{who} in {row.namespace}: {row.reason}",
             repair.commands if repair is not None else (),
             repair.by if repair is not None else "",
             count,
-            namespace,
+            row.namespace,
             row.since,
         )

@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from multikueue.answers.answer import JobAnswer, answer
+from multikueue.answers.codes import Code
 from multikueue.answers.seen import Seen, SeenJob, typed_name
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
 from multikueue.api.kueue.workload import (
@@ -24,10 +25,33 @@ from multikueue.errors import InvalidObject
 from multikueue.workload.nomination.prospects import Prospect, away
 from multikueue_console.model.objects import SeenObjects
 
-__all__ = ["Observer", "WorkloadRow", "seconds"]
+__all__ = ["ORDINARY", "Observer", "WorkloadRow", "seconds"]
 
 USER_LABEL = "multikueue.dev/user"
 """On a job: who it is for, in tables of people."""
+
+
+ORDINARY = frozenset(
+    code.name
+    for code in (
+        Code.QuotaTaken,
+        Code.BehindHead,
+        Code.BackOff,
+        Code.Leaving,
+        Code.NextInLine,
+        Code.WaitsForQuota,
+        Code.WaitsOnWorkers,
+        Code.NotAskedYet,
+        Code.PodsStarting,
+        Code.Terminating,
+        Code.Held,
+        Code.LocalQueueStopped,
+        Code.ClusterQueueStopped,
+        Code.WorkerAway,
+        Code.AdmissionGated,
+    )
+)
+"""Reasons to wait that pass by themselves, that somebody wanted, or that a queue or a cluster tells already."""
 
 
 class WorkloadRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
