@@ -24,6 +24,9 @@ REQUIREMENTS := $(EXPORT) --no-annotate --no-header
 # Where Cosmic Ray is, which no other target needs.
 MUTANTS := build/mutants/site
 
+# Where Playwright and axe are, which no other target needs.
+BROWSER := build/browser/site
+
 # What pyproject.toml says to pytest, without leaving out tests/real.
 REAL := $(BIN)/pytest -o addopts="--strict-markers --strict-config --import-mode=importlib -ra" tests/real
 
@@ -60,6 +63,10 @@ docs: $(READY) ## Write the tables of docs/settings.md, docs/why.md, and the sch
 .PHONY: test
 test: $(READY) ## The fast tests: Python only, no cluster (ROOM="quota parity": those of some rooms)
 	@$(BIN)/pytest -n auto --dist worksteal $(addprefix tests/,$(ROOM))
+
+.PHONY: test-console
+test-console: $(BROWSER)/.ready ## The console's pages in a real Chromium (PICTURES=1: write docs/console/ again)
+	@PYTHONPATH=$(BROWSER) MULTIKUEUE_TEST_WRITES_PICTURES=$(PICTURES) $(subst tests/real,tests/console/browser,$(REAL))
 
 .PHONY: test-sandbox
 test-sandbox: $(READY) ## The scenarios of the real suite on simulated clusters: Python only
@@ -152,7 +159,8 @@ lock: $(READY) ## Write uv.lock and requirements/ again after a change of pyproj
 	@$(REQUIREMENTS) --only-group build --output-file requirements/build.txt
 	@$(REQUIREMENTS) --no-dev --extra fast --output-file requirements/image.txt
 	@$(REQUIREMENTS) --only-group mutation --output-file requirements/mutation.txt
-	@$(REQUIREMENTS) --all-packages --all-extras --all-groups --no-group mutation --output-file requirements/dev.txt
+	@$(REQUIREMENTS) --only-group browser --output-file requirements/browser.txt
+	@$(REQUIREMENTS) --all-packages --all-extras --all-groups --no-group mutation --no-group browser --output-file requirements/dev.txt
 
 .PHONY: sbom
 sbom: $(READY) ## A bill of materials (CycloneDX) of what the image has beside Python: dist/multikueue.cdx.json
@@ -191,6 +199,14 @@ $(READY): pyproject.toml console/pyproject.toml fakekube/pyproject.toml simulato
 	fi && \
 	$$sync requirements/dev.txt && \
 	$$install --no-deps --no-build-isolation --editable . --editable console --editable fakekube --editable simulator
+	@touch $@
+
+# Chromium comes from the system where it has one, else from its package manager, else from Playwright.
+$(BROWSER)/.ready: $(READY) requirements/browser.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --target $(BROWSER) --no-deps --require-hashes -r requirements/browser.txt
+	@command -v chromium >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -qq --no-install-recommends chromium >/dev/null; } || \
+	  PYTHONPATH=$(BROWSER) $(BIN)/python -m playwright install --with-deps chromium-headless-shell
 	@touch $@
 
 $(MUTANTS)/.ready: $(READY) requirements/mutation.txt

@@ -56,6 +56,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "clusters drain w": (*_ONE, "--yes"),
     "clusters rotate w": _ONE,
     "clusters remove w": _BOTH,
+    "console": (*_ONE, "--no-browser"),
     "doctor": _ONE,
     "workloads list": _ONE,
     "workloads show w": _ONE,

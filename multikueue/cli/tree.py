@@ -57,6 +57,7 @@ ALIASES: Mapping[str, str] = {
 """Aliases, which the help leaves out."""
 
 ELSEWHERE: Mapping[str, tuple[str, str]] = {
+    "console": ("multikueue-console", "See queues, workloads and clusters in the browser."),
     "demo": ("multikueue-simulator", "Show the main job on simulated clusters, with nothing but Python."),
     "simulate-faults": ("multikueue-simulator", "Look for faults of the manager on simulated clusters."),
 }

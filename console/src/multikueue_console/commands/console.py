@@ -1,0 +1,124 @@
+"""`multikueue console`: queues, workloads and clusters in the browser."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from multikueue.cli.access.connection import ContextChoice, ManagerOptions, run_async
+from multikueue.cli.terminal.bundles import bundled
+from multikueue.cli.terminal.output import note
+
+if TYPE_CHECKING:
+    from multikueue.kube.cluster_client import WatchingClient
+    from multikueue_console.web.rights import Gate, Person
+    from multikueue_console.web.server import Options
+
+__all__ = ["console"]
+
+Spaces = Annotated[
+    list[str],
+    typer.Option("--namespace", "-n", help="Show this namespace; may be given again. (default: all that may be seen)"),
+]
+Listen = Annotated[str, typer.Option("--listen", help="The address and port of the page; port 0: any that is free.")]
+Login = Annotated[
+    bool, typer.Option("--login", help="People log in with a token of the cluster, and see what they may list.")
+]
+KnownAs = Annotated[
+    list[str], typer.Option("--known-as", help="A name, with the port, under which browsers reach the page.")
+]
+Certificate = Annotated[
+    Path | None, typer.Option("--tls-certificate", help="PEM, for https.", exists=True, dir_okay=False)
+]
+Key = Annotated[Path | None, typer.Option("--tls-key", help="PEM, of that certificate.", exists=True, dir_okay=False)]
+Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")]
+
+
+@bundled
+def console(
+    namespace: Spaces = [],  # noqa: B006  # as typer has it
+    listen: Listen = "127.0.0.1:0",
+    login: Login = False,
+    known_as: KnownAs = [],  # noqa: B006
+    tls_certificate: Certificate = None,
+    tls_key: Key = None,
+    browser: Browser = True,
+    *,
+    manager: ManagerOptions,
+) -> None:
+    """See queues, workloads and clusters in the browser.
+
+    The page shows what your kubeconfig may see, to whoever has the link that is printed, until Ctrl-C.
+    With --login it is for many people: each logs in with a token of the cluster and sees what they may list.
+
+    \b
+    Examples:
+      multikueue console
+      multikueue console -n team-a --no-browser
+      multikueue console --login --listen 0.0.0.0:8443 --tls-certificate tls.crt --tls-key tls.key
+    """
+    from multikueue_console.web.server import Options
+
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal():
+        raise typer.BadParameter("expected an address and a port, such as 127.0.0.1:8080", param_hint="--listen")
+    if (tls_certificate is None) != (tls_key is None):
+        raise typer.BadParameter("give both --tls-certificate and --tls-key, or none")
+    if not login and host not in ("127.0.0.1", "localhost", "::1"):
+        raise typer.BadParameter("without --login the page shows your rights to everybody: listen on 127.0.0.1")
+    tls = None
+    if tls_certificate is not None:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(tls_certificate, tls_key)
+    options = Options(host=host, port=int(port), hosts=tuple(known_as), tls=tls)
+    run_async(lambda: _serve(manager.target, namespace, options, login=login, browser=browser))
+
+
+async def _serve(target: ContextChoice, namespaces: list[str], options: Options, *, login: bool, browser: bool) -> None:
+    import anyio
+
+    from multikueue.kube.auth.tokens import FixedToken
+    from multikueue.kube.client import Client
+    from multikueue.runtime.clock import SystemClock
+    from multikueue_console.watch.fleet_watch import FleetWatch, scope_of
+    from multikueue_console.web.rights import OpenGate, ReviewingGate
+    from multikueue_console.web.server import ConsoleServer
+
+    clock, credentials = SystemClock(), await target.credentials()
+    async with target.connect() as client, anyio.create_task_group() as tasks:
+        watch = FleetWatch(client, await scope_of(client, namespaces, credentials.namespace), clock)
+        gate: Gate = ReviewingGate(client, clock.monotonic) if login else OpenGate()
+
+        @asynccontextmanager
+        async def connect(person: Person) -> AsyncIterator[WatchingClient]:
+            if not person.token:
+                yield client
+                return
+            own = replace(credentials, token=FixedToken(f"Bearer {person.token}"), certificate=b"", key=b"")
+            async with Client.connect(own) as theirs:
+                yield theirs
+
+        server = ConsoleServer(watch, gate, connect, clock, replace(options, name=credentials.server))
+        await tasks.start(watch.run)
+        async with server.serving() as url:
+            link = url if login else f"{url}/login?ticket={server.sessions.ticket()}"
+            print(link, flush=True)
+            if not login:
+                note("The link opens one browser, once. Ctrl-C ends the console.")
+                if browser:
+                    await _open(link)
+            await anyio.sleep_forever()
+
+
+async def _open(link: str) -> None:
+    import webbrowser
+
+    import anyio.to_thread
+
+    await anyio.to_thread.run_sync(webbrowser.open, link)

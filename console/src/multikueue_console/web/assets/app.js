@@ -1,0 +1,71 @@
+// The frame: pages by path, keys, theme, and whether the stream is alive.
+
+import { h, link } from "./dom.js";
+import { live, onChange, start } from "./live.js";
+import { go, onRoute, query } from "./route.js";
+import { overviewPage } from "./overview.js";
+import { queuePage, queuesPage } from "./queues.js";
+import { workloadsPage } from "./workloads.js";
+import { workloadPage } from "./workload.js";
+import { clustersPage } from "./clusters.js";
+import { peoplePage, strategiesPage } from "./people.js";
+
+const PAGES = [["/", "Overview", "o"], ["/queues", "Queues", "q"], ["/workloads", "Workloads", "w"], ["/clusters", "Clusters", "c"], ["/strategies", "Strategies", "s"], ["/people", "People", "p"]];
+const main = document.getElementById("main"), nav = document.getElementById("nav"), status = document.getElementById("live"), search = document.getElementById("q");
+let page = null, path = "";
+
+function open() {
+  const [, room, ...rest] = location.pathname.split("/").map(decodeURIComponent);
+  if (path === location.pathname && page?.query) { page.query(); return; }
+  const isFirst = path === "";
+  page?.leave();
+  path = location.pathname;
+  main.replaceChildren();
+  const title = PAGES.find(([each]) => each === `/${room}`)?.[1] || "Overview";
+  document.title = `${rest.length ? rest[rest.length - 1] : title} · multikueue`;
+  page = room === "queues" ? (rest[0] ? queuePage(main, rest[0]) : queuesPage(main)) : room === "workloads" ? (rest[1] ? workloadPage(main, rest[0], rest[1]) : workloadsPage(main))
+    : room === "clusters" ? clustersPage(main) : room === "strategies" ? strategiesPage(main) : room === "people" ? peoplePage(main) : overviewPage(main);
+  nav.replaceChildren(...PAGES.map(([href, name]) => { const each = link(href, name); if (href === `/${room}`) each.setAttribute("aria-current", "page"); return each; }));
+  if (!isFirst) { main.focus({ preventScroll: true }); scrollTo(0, 0); }
+}
+
+function tell() {
+  const words = { on: live.whole ? "Live" : "Reading", off: "Away: trying again", connecting: "Connecting" }[live.state];
+  if (status.lastElementChild.textContent !== words) { status.lastElementChild.textContent = words; status.className = `live ${live.state}`; status.title = words; }
+}
+
+document.addEventListener("click", (event) => {
+  const copy = event.target.closest("[data-copy]");
+  if (copy) { navigator.clipboard?.writeText(copy.dataset.copy).then(() => { copy.textContent = "Copied"; setTimeout(() => { copy.textContent = "Copy"; }, 1500); }); return; }
+  const anchor = event.target.closest("a[data-link]");
+  if (!anchor || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  go(anchor.getAttribute("href"));
+});
+
+document.getElementById("search").addEventListener("submit", (event) => { event.preventDefault(); go(`/workloads?${new URLSearchParams({ q: search.value })}`); });
+search.addEventListener("input", () => { if (location.pathname === "/workloads") go({ ...query(), q: search.value }, true); });
+document.getElementById("theme").addEventListener("click", () => {
+  const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+  localStorage.setItem("theme", next); document.documentElement.dataset.theme = next;
+});
+
+const keys = document.getElementById("keys");
+keys.append(h("h2", { id: "keys-title" }, "Keys"), h("p", {}, " "), h("dl", { class: "facts" }, [["/", "find a workload"], ["g, then o q w c s p", "to a page"], ["j k, arrows, Enter", "through a table, and open"], ["t", "light or dark"], ["?", "this"], ["Esc", "back"]].map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)])), h("p", {}, " "), h("form", { method: "dialog" }, h("button", { class: "primary" }, "Close")));
+document.getElementById("help").addEventListener("click", () => keys.showModal());
+
+let isGoing = 0;
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) { if (event.key === "Escape") event.target.blur?.(); return; }
+  const target = Date.now() - isGoing < 1200 && PAGES.find(([, , key]) => key === event.key);
+  isGoing = event.key === "g" ? Date.now() : 0;
+  if (target) go(target[0]);
+  else if (event.key === "/") { event.preventDefault(); search.focus(); search.select(); }
+  else if (event.key === "?") keys.showModal();
+  else if (event.key === "t") document.getElementById("theme").click();
+});
+
+onRoute(open);
+onChange(() => { tell(); page?.update(); });
+start();
+open();

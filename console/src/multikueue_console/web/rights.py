@@ -1,0 +1,184 @@
+"""Who may see what: on a laptop all that the kubeconfig shows, in a cluster what SubjectAccessReviews allow to each person."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from multikueue.api import kinds
+from multikueue.errors import ApiError
+
+if TYPE_CHECKING:
+    from multikueue.api.kind import Kind
+    from multikueue.kube.cluster_client import ClusterClient
+
+__all__ = ["EVERYTHING", "Gate", "OpenGate", "Person", "ReviewingGate", "Visible"]
+
+SHARED = (
+    kinds.CLUSTER_QUEUES,
+    kinds.COHORTS,
+    kinds.ADMISSION_CHECKS,
+    kinds.MULTIKUEUE_CONFIGS,
+    kinds.MULTIKUEUE_CLUSTERS,
+)
+"""Kinds of the whole cluster that pages show; each takes the right to list it."""
+
+LIFETIME = 15.0
+"""Seconds for which an answer about a person holds: a right that is taken away ends within this time."""
+
+MOST_PEOPLE = 10_000
+"""Answers that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """`namespaces`: whose workloads and queues may be seen; None for all. `shared`: plurals of kinds of the whole cluster."""
+
+    namespaces: frozenset[str] | None
+    shared: frozenset[str]
+
+    def has(self, namespace: str) -> bool:
+        return self.namespaces is None or namespace in self.namespaces
+
+
+EVERYTHING = Visible(None, frozenset(kind.plural for kind in SHARED))
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who looks, as a TokenReview tells. `token`: what they came with, for calls in their name. On a laptop all is empty."""
+
+    name: str = ""
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    token: str = field(default="", repr=False)
+
+    @property
+    def key(self) -> tuple[str, str, tuple[str, ...]]:
+        return self.name, self.uid, self.groups
+
+
+class Gate(Protocol):
+    """Tells who somebody is, and what they may see."""
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether people come with tokens of their own."""
+
+    async def person(self, token: str) -> Person | None:
+        """Whose token it is; None if it is nobody's (any more). Raises ApiError and ClusterUnreachable."""
+
+    async def visible(self, person: Person, namespaces: Collection[str]) -> Visible:
+        """What they may see, of these namespaces. Raises ApiError and ClusterUnreachable."""
+
+
+class OpenGate:
+    """On a laptop: whoever has the link sees what the kubeconfig shows."""
+
+    takes_tokens = False
+
+    async def person(self, _token: str) -> Person | None:
+        return None
+
+    async def visible(self, _person: Person, _namespaces: Collection[str]) -> Visible:
+        return EVERYTHING
+
+
+class _Identity(msgspec.Struct):
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, Any] = {}
+
+
+class _TokenStatus(msgspec.Struct):
+    authenticated: bool = False
+    user: _Identity = msgspec.field(default_factory=_Identity)
+
+
+class _TokenAnswer(msgspec.Struct):
+    status: _TokenStatus = msgspec.field(default_factory=_TokenStatus)
+
+
+class _AccessStatus(msgspec.Struct):
+    allowed: bool = False
+
+
+class _AccessAnswer(msgspec.Struct):
+    status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
+
+
+class ReviewingGate:
+    """In a cluster: the API server says who has a token, and what that person may list. Needs the rights to create
+    TokenReviews and SubjectAccessReviews."""
+
+    takes_tokens = True
+
+    def __init__(self, client: ClusterClient, monotonic: Callable[[], float]) -> None:
+        self._client, self._monotonic = client, monotonic
+        self._answers: dict[tuple[Any, ...], tuple[float, bool]] = {}
+        self._people: dict[str, tuple[float, Person]] = {}
+
+    async def person(self, token: str) -> Person | None:
+        known = self._people.get(token)
+        if known is not None and known[0] > self._monotonic():
+            return known[1]
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        told = await self._client.request("POST", "/apis/authentication.k8s.io/v1/tokenreviews", body=body)
+        status = msgspec.json.decode(told, type=_TokenAnswer).status
+        self._people.pop(token, None)
+        if not status.authenticated or not status.user.username:
+            return None
+        user = status.user
+        found = Person(user.username, user.groups, user.uid, user.extra, token)
+        self._people[token] = (self._monotonic() + LIFETIME, found)
+        while len(self._people) > MOST_PEOPLE:
+            del self._people[next(iter(self._people))]
+        return found
+
+    async def visible(self, person: Person, namespaces: Collection[str]) -> Visible:
+        shared = [kind.plural for kind in SHARED if await self._may(person, kind, "")]
+        if await self._may(person, kinds.WORKLOADS, ""):
+            return Visible(None, frozenset(shared))
+        mine = [each for each in sorted(namespaces) if await self._may(person, kinds.WORKLOADS, each)]
+        return Visible(frozenset(mine), frozenset(shared))
+
+    def forget(self) -> None:
+        """Asks about everybody again."""
+        self._answers.clear()
+        self._people.clear()
+
+    async def _may(self, person: Person, kind: Kind[Any], namespace: str) -> bool:
+        place, now = (person.key, kind.plural, namespace), self._monotonic()
+        known = self._answers.get(place)
+        if known is not None and known[0] > now:
+            return known[1]
+        spec = {
+            "user": person.name,
+            "uid": person.uid,
+            "groups": list(person.groups),
+            "extra": dict(person.extra),
+            "resourceAttributes": {
+                "verb": "list",
+                "group": kind.group,
+                "version": kind.version,
+                "resource": kind.plural,
+                "namespace": namespace,
+            },
+        }
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        try:
+            told = await self._client.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body=body)
+        except ApiError:
+            self._answers.pop(place, None)
+            raise
+        answer = msgspec.json.decode(told, type=_AccessAnswer).status.allowed
+        self._answers.pop(place, None)
+        self._answers[place] = (now + LIFETIME, answer)
+        while len(self._answers) > MOST_PEOPLE:
+            del self._answers[next(iter(self._answers))]
+        return answer

@@ -1,0 +1,333 @@
+"""The server of the console: pages and assets, one stream, and questions about one object, each with the rights of who asks."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import msgspec
+from aiohttp import web
+
+from multikueue.api.meta import ObjectKey
+from multikueue.errors import ApiError, ClusterUnreachable, MultiKueueError, NotFound, Unauthorized
+from multikueue_console.web.guard import HEADERS, why_refused
+from multikueue_console.web.rights import Gate, Person, Visible
+from multikueue_console.web.sessions import COOKIE, MOST_STREAMS, Session, Sessions
+from multikueue_console.web.stream import Pictures, events_for
+from multikueue_console.web.workload_pages import WorkloadPages
+
+if TYPE_CHECKING:
+    from multikueue.kube.cluster_client import WatchingClient
+    from multikueue.runtime.clock import Clock
+    from multikueue_console.watch.fleet_watch import FleetWatch
+
+__all__ = ["ConsoleServer", "Options"]
+
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+ALL_STREAMS = 400
+"""Streams that may be open, of all sessions."""
+
+WRITE_TIMEOUT = 30.0
+"""Seconds in which a reader must take a piece; a stream whose reader does not is closed."""
+
+STRANGERS = 20.0
+"""Requests without a session in a second, of all strangers together."""
+
+MOST_KEYS = 300
+"""Workloads whose place may be asked for at once."""
+
+PAGES = ("/", "/queues", "/workloads", "/clusters", "/strategies", "/people", "/problems")
+
+_SESSION = web.RequestKey("session", Session)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """`hosts`: more names, with the port, under which the console is known. `name`: of the cluster, for titles."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    hosts: tuple[str, ...] = ()
+    name: str = ""
+    tls: ssl.SSLContext | None = None
+
+
+Connect = Callable[[Person], AbstractAsyncContextManager["WatchingClient"]]
+"""A client with the credentials of that person."""
+
+
+class ConsoleServer:
+    """Serves the watch to browsers. `connect` gives the client for calls in somebody's own name."""
+
+    def __init__(self, watch: FleetWatch, gate: Gate, connect: Connect, clock: Clock, options: Options) -> None:
+        self._watch, self._gate, self._clock, self._options = watch, gate, clock, options
+        self.sessions = Sessions(clock.monotonic)
+        self._pictures = Pictures(watch)
+        self._pages = WorkloadPages(watch, connect)
+        self._streams = 0
+        self._stranger = Session(Person(), clock.monotonic())
+        self._hosts: frozenset[str] = frozenset()
+        self._assets = {each.name: each.read_bytes() for each in files(__package__).joinpath("assets").iterdir()}
+        self.url = ""
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """Serves during the block; the value is the address. Raises OSError if the port is taken."""
+        app = web.Application(middlewares=[self._middleware], client_max_size=2**16)
+        app.add_routes(self._routes())
+        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, self._options.host, self._options.port, ssl_context=self._options.tls)
+            await site.start()
+            port = runner.addresses[0][1]
+            names = {"127.0.0.1", "localhost", "[::1]", self._options.host}
+            self._hosts = frozenset({f"{name}:{port}" for name in names} | set(self._options.hosts))
+            self.url = f"http{'s' if self._options.tls else ''}://{self._options.host}:{port}"
+            yield self.url
+        finally:
+            with anyio.CancelScope(shield=True):
+                await runner.cleanup()
+
+    def _routes(self) -> list[web.RouteDef]:
+        pages = [web.get(path, self._page) for path in PAGES]
+        return [
+            *pages,
+            web.get("/workloads/{namespace}/{name}", self._page),
+            web.get("/queues/{name}", self._page),
+            web.get("/assets/{name}", self._asset),
+            web.get("/login", self._login_by_ticket),
+            web.post("/login", self._login_by_token),
+            web.post("/logout", self._logout),
+            web.get("/healthz", self._healthy),
+            web.get("/api/stream", self._stream),
+            web.get("/api/places", self._places),
+            web.get("/api/queues/{name}/line", self._line),
+            web.get("/api/workloads/{namespace}/{name}", self._story),
+            web.get("/api/workloads/{namespace}/{name}/{what:object|pods|events}", self._part),
+            web.get("/api/workloads/{namespace}/{name}/log", self._log),
+        ]
+
+    # --- every request ---
+
+    @web.middleware
+    async def _middleware(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        try:
+            answer = await self._answered(request, handler)
+        except web.HTTPException as error:
+            answer = _refusal(error.status, error.text or error.reason)
+        except Unauthorized:
+            answer = _refusal(401, "your token is not valid any more")
+        except NotFound as error:
+            answer = _refusal(404, str(error))
+        except ApiError as error:
+            answer = _refusal(error.status if 400 <= error.status < 500 else 502, str(error))
+        except ClusterUnreachable as error:
+            answer = _refusal(503, str(error))
+        except MultiKueueError as error:
+            answer = _refusal(502, str(error))
+        if not answer.prepared:
+            answer.headers.update({name: text for name, text in HEADERS.items() if name not in answer.headers})
+        return answer
+
+    async def _answered(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        if request.path == "/healthz":
+            return await handler(request)
+        why = why_refused(request.method, request.headers, self._hosts)
+        if why:
+            raise web.HTTPForbidden(text=why)
+        session = await self._session_of(request)
+        if not (session or self._stranger).spend(self._clock.monotonic()):
+            raise web.HTTPTooManyRequests(text="too many requests")
+        if session is not None:
+            request[_SESSION] = session
+        elif request.path.startswith("/api/"):
+            raise web.HTTPUnauthorized(text="open the console again: the session is over")
+        return await handler(request)
+
+    async def _session_of(self, request: web.Request) -> Session | None:
+        session = self.sessions.find(request.cookies.get(COOKIE, ""))
+        if session is not None or not self._gate.takes_tokens:
+            return session
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        person = await self._gate.person(token) if scheme.lower() == "bearer" and token else None
+        return Session(person, self._clock.monotonic()) if person is not None else None
+
+    async def _visible(self, session: Session) -> Visible | None:
+        """What the session may see now; None once its token is not valid any more."""
+        person = session.person
+        if self._gate.takes_tokens and await self._gate.person(person.token) is None:
+            return None
+        return await self._gate.visible(person, self._watch.tallies.keys() | self._namespaces())
+
+    def _namespaces(self) -> set[str]:
+        return {key.namespace for key in self._watch.seen.local_queues or ()}
+
+    async def _seen_by(self, request: web.Request) -> Visible:
+        visible = await self._visible(request[_SESSION])
+        if visible is None:
+            raise web.HTTPUnauthorized(text="your token is not valid any more")
+        return visible
+
+    async def _key(self, request: web.Request) -> ObjectKey:
+        """The workload that is asked for. Of one that may not be seen nothing is told, not even whether it is there."""
+        key = ObjectKey(request.match_info["namespace"], request.match_info["name"])
+        visible = await self._seen_by(request)
+        if not visible.has(key.namespace) or key not in self._watch.seen.workloads:
+            raise web.HTTPNotFound(text=f"there is no workload {key} that you may see")
+        return key
+
+    # --- pages and sessions ---
+
+    async def _page(self, request: web.Request) -> web.Response:
+        name = "index.html" if _SESSION in request else "login.html"
+        return self._file(name, 200 if name == "index.html" else 401)
+
+    async def _asset(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if name not in self._assets or name.endswith(".html"):
+            raise web.HTTPNotFound(text="there is no such file")
+        answer = self._file(name, 200)
+        answer.headers["Cache-Control"] = "no-cache"
+        return answer
+
+    def _file(self, name: str, status: int) -> web.Response:
+        kind = TYPES["." + name.rpartition(".")[2]]
+        return web.Response(body=self._assets[name], status=status, headers={"Content-Type": kind})
+
+    async def _login_by_ticket(self, request: web.Request) -> web.Response:
+        if not self.sessions.redeem(request.query.get("ticket", "")):
+            return self._file("login.html", 401)
+        return self._opened(Person())
+
+    async def _login_by_token(self, request: web.Request) -> web.Response:
+        if not self._gate.takes_tokens:
+            raise web.HTTPNotFound(text="this console is opened by its link")
+        form = await request.post()
+        token = str(form.get("token", "")).strip()
+        person = await self._gate.person(token) if token else None
+        if person is None:
+            return self._file("login.html", 401)
+        return self._opened(person)
+
+    def _opened(self, person: Person) -> web.Response:
+        answer = web.Response(status=303, headers={"Location": "/"})
+        cookie = self.sessions.begin(person)
+        answer.set_cookie(COOKIE, cookie, path="/", secure=True, httponly=True, samesite="Strict")
+        return answer
+
+    async def _logout(self, request: web.Request) -> web.Response:
+        self.sessions.end(request.cookies.get(COOKIE, ""))
+        answer = web.Response(status=303, headers={"Location": "/"})
+        answer.del_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="Strict")
+        return answer
+
+    async def _healthy(self, _request: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    # --- what is seen ---
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        session = request[_SESSION]
+        if session.streams >= MOST_STREAMS or self._streams >= ALL_STREAMS:
+            raise web.HTTPTooManyRequests(text="too many pages are open")
+        answer = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+        hello = {
+            "name": self._options.name,
+            "person": session.person.name,
+            "now": int(self._watch.now().timestamp()),
+            "scope": [each for each in self._watch.scope if each],
+        }
+        last = request.headers.get("Last-Event-ID", "")
+        session.streams += 1
+        self._streams += 1
+        try:
+            await answer.prepare(request)
+            looked = partial(self._visible, session)
+            async for piece in events_for(self._watch, self._pictures, looked, hello, last):
+                with anyio.fail_after(WRITE_TIMEOUT):
+                    await answer.write(piece)
+        except (ConnectionError, TimeoutError, ApiError, ClusterUnreachable):
+            if request.transport is not None:
+                request.transport.abort()
+        finally:
+            session.streams -= 1
+            self._streams -= 1
+        return answer
+
+    async def _places(self, request: web.Request) -> web.Response:
+        visible = await self._seen_by(request)
+        uids = request.query.get("uids", "").split(",")[:MOST_KEYS]
+        rows = (row for uid in uids if (row := self._watch.feed.get(uid)) is not None)
+        return _json({row.uid: self._watch.place(row) for row in rows if visible.has(row.namespace)})
+
+    async def _line(self, request: web.Request) -> web.Response:
+        """A piece of the line of a ClusterQueue; of workloads that may not be seen only that they are there."""
+        visible = await self._seen_by(request)
+        line = self._watch.line(request.match_info["name"])
+        begin, many = _number(request, "offset", 0), min(500, _number(request, "limit", 100))
+        keys = line[begin : begin + many]
+        items = [self._in_line(place, key, visible) for place, key in enumerate(keys, begin + 1)]
+        return _json({"length": len(line), "items": items})
+
+    def _in_line(self, place: int, key: ObjectKey, visible: Visible) -> dict[str, Any]:
+        if not visible.has(key.namespace):
+            return {"place": place}
+        workload = self._watch.seen.workloads[key]
+        return {"place": place, "uid": workload.metadata.uid}
+
+    async def _story(self, request: web.Request) -> web.Response:
+        key = await self._key(request)
+        story = await self._pages.story(key, request[_SESSION].person)
+        if story is None:
+            raise web.HTTPNotFound(text=f"there is no workload {key} that you may see")
+        return _json(story)
+
+    async def _part(self, request: web.Request) -> web.Response:
+        key = await self._key(request)
+        body = await self._pages.part(key, request.match_info["what"], request[_SESSION].person)
+        return web.Response(body=body, content_type="application/json")
+
+    async def _log(self, request: web.Request) -> web.StreamResponse:
+        key = await self._key(request)
+        answer = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/plain; charset=utf-8"})
+        lines = self._pages.log(key, dict(request.query), request[_SESSION].person)
+        async with lines as stream:
+            await answer.prepare(request)
+            try:
+                while piece := await stream.piece():
+                    with anyio.fail_after(WRITE_TIMEOUT):
+                        await answer.write(piece)
+            except (ConnectionError, TimeoutError, ClusterUnreachable):
+                if request.transport is not None:
+                    request.transport.abort()
+        return answer
+
+
+def _json(value: Any) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), content_type="application/json")
+
+
+def _refusal(status: int, text: str) -> web.Response:
+    return web.Response(body=msgspec.json.encode({"error": text}), status=status, content_type="application/json")
+
+
+def _number(request: web.Request, name: str, otherwise: int) -> int:
+    text = request.query.get(name, "")
+    return int(text) if text.isdecimal() and len(text) < 10 else otherwise

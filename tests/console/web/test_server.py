@@ -1,0 +1,285 @@
+"""The console's server over HTTP: two people of two namespaces, and a laptop's one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import anyio
+import pytest
+
+from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from multikueue.errors import Forbidden
+from multikueue.kube.auth.credentials import from_kubeconfig
+from multikueue.kube.auth.tokens import FixedToken
+from multikueue.kube.client import Client
+from multikueue.runtime import SystemClock
+from multikueue_console.watch.fleet_watch import FleetWatch, scope_of
+from multikueue_console.web import server as module
+from multikueue_console.web.rights import OpenGate, Person, ReviewingGate
+from multikueue_console.web.server import ConsoleServer, Options
+from multikueue_simulator.serving.serve import USERS, Plan, Sandbox
+
+pytestmark = pytest.mark.anyio
+
+Tree = dict[str, Any]
+RBAC = "rbac.authorization.k8s.io/v1"
+KUEUE = "kueue.x-k8s.io/v1beta2"
+PEOPLE = {"alice": "team-a", "bob": "team-b"}
+
+
+def workload(name: str, namespace: str, queue: str) -> Tree:
+    containers = [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}]
+    sets = [{"name": "main", "count": 1, "template": {"spec": {"containers": containers, "restartPolicy": "Never"}}}]
+    return {
+        "apiVersion": KUEUE,
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"queueName": queue, "podSets": sets},
+    }
+
+
+@dataclass(slots=True)
+class Office:
+    """The cluster, its console for many people, and what people come with."""
+
+    admin: Client
+    watch: FleetWatch
+    server: ConsoleServer
+    gate: ReviewingGate
+    tokens: dict[str, str]
+    url: str
+    web: aiohttp.ClientSession
+
+    def as_(self, who: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.tokens[who]}"}
+
+    async def get(self, path: str, who: str = "", **headers: str) -> tuple[int, Any]:
+        mine = self.as_(who) if who else {}
+        async with self.web.get(self.url + path, headers={**mine, **headers}, allow_redirects=False) as answer:
+            body = await answer.read()
+            return answer.status, json.loads(body) if answer.content_type == "application/json" else body.decode()
+
+    async def events(self, who: str, *, until: str, **headers: str) -> list[tuple[str, Any]]:
+        """The events of a new stream, up to the first one of that name."""
+        found: list[tuple[str, Any]] = []
+        async with self.web.get(f"{self.url}/api/stream", headers={**self.as_(who), **headers}) as answer:
+            assert answer.status == 200
+            name = ""
+            with anyio.fail_after(10):
+                async for raw in answer.content:
+                    field, _, value = raw.decode().rstrip("\n").partition(": ")
+                    if field == "event":
+                        name = value
+                    elif field == "data":
+                        found.append((name, json.loads(value)))
+                        if name == until:
+                            return found
+        return found
+
+
+async def may_list(admin: Client, user: str, namespace: str) -> None:
+    role = {
+        "apiVersion": RBAC,
+        "kind": "Role",
+        "metadata": {"name": "look", "namespace": namespace},
+        "rules": [
+            {
+                "apiGroups": ["kueue.x-k8s.io"],
+                "resources": ["workloads", "localqueues"],
+                "verbs": ["get", "list", "watch"],
+            }
+        ],
+    }
+    binding = {
+        "apiVersion": RBAC,
+        "kind": "RoleBinding",
+        "metadata": {"name": "look", "namespace": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "look"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    }
+    for plural, body in (("roles", role), ("rolebindings", binding)):
+        path = f"/apis/{RBAC}/namespaces/{namespace}/{plural}"
+        await admin.request("POST", path, body=body)
+
+
+@pytest.fixture(name="office")
+async def _office(tmp_path: Path) -> AsyncIterator[Office]:
+    plan = Plan(workers=0, rbac=True, users={**USERS, **dict.fromkeys(PEOPLE, ())})
+    async with Sandbox(plan, folder=tmp_path) as sandbox, anyio.create_task_group() as tasks:
+        site = sandbox["manager"]
+        credentials = {user: await from_kubeconfig(site.kubeconfig(user)) for user in ("admin", *PEOPLE)}
+        tokens = {
+            user: (await each.token()).authorization.removeprefix("Bearer ") for user, each in credentials.items()
+        }
+        async with Client.connect(credentials["admin"]) as admin, aiohttp.ClientSession() as web:
+            for user, namespace in PEOPLE.items():
+                await admin.create(
+                    kinds.NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+                )
+                await may_list(admin, user, namespace)
+                await admin.create(kinds.WORKLOADS, namespace, workload(f"of-{user}", namespace, "main"))
+            clock = SystemClock()
+            watch, gate = (
+                FleetWatch(admin, await scope_of(admin, [], "default"), clock),
+                ReviewingGate(admin, clock.monotonic),
+            )
+
+            @asynccontextmanager
+            async def connect(person: Person) -> AsyncIterator[Client]:
+                own = replace(
+                    credentials["admin"], token=FixedToken(f"Bearer {person.token}"), certificate=b"", key=b""
+                )
+                async with Client.connect(own) as client:
+                    yield client
+
+            server = ConsoleServer(watch, gate, connect, clock, Options())
+            await tasks.start(watch.run)
+            async with server.serving() as url:
+                yield Office(admin, watch, server, gate, tokens, url, web)
+            tasks.cancel_scope.cancel()
+
+
+def names(events: list[tuple[str, Any]]) -> set[str]:
+    """The workloads in all rows."""
+    return {row[2] for name, rows in events if name == "rows" for row in rows}
+
+
+async def test_two_people_see_their_own_and_an_administrator_sees_all(office: Office) -> None:
+    seen = {who: names(await office.events(who, until="whole")) for who in ("alice", "bob", "admin")}
+
+    assert seen == {"alice": {"of-alice"}, "bob": {"of-bob"}, "admin": {"of-alice", "of-bob"}}
+
+
+async def test_a_picture_has_counts_of_what_one_may_see(office: Office) -> None:
+    told = dict(await office.events("alice", until="fleet"))["fleet"]
+
+    assert told["states"] == {"Pending": 1}
+    assert {problem["namespace"] for problem in told["problems"]} == {"team-a"}
+
+
+async def test_guessed_addresses_tell_nothing(office: Office) -> None:
+    uid = next(row.uid for row in office.watch.feed if row.namespace == "team-b")
+    theirs = [
+        await office.get(f"/api/workloads/team-b/{name}{part}", "alice")
+        for name in ("of-bob", "of-nobody")
+        for part in ("", "/object", "/pods", "/events", "/log?pod=x")
+    ]
+
+    assert {status for status, _ in theirs} == {404}
+    assert [told["error"].replace("nobody", "bob") for _, told in theirs[:5]] == [
+        told["error"].replace("nobody", "bob") for _, told in theirs[5:]
+    ]
+    assert await office.get(f"/api/places?uids={uid}", "alice") == (200, {})
+
+
+async def test_ones_own_workload_has_a_story_and_an_object(office: Office) -> None:
+    status, story = await office.get("/api/workloads/team-a/of-alice", "alice")
+    assert (status, story["row"]["workload"], story["answer"]["state"]) == (200, "of-alice", "Pending")
+
+    status, tree = await office.get("/api/workloads/team-a/of-alice/object", "alice")
+    assert (status, tree["metadata"]["name"]) == (200, "of-alice")
+
+
+async def test_a_line_tells_of_others_only_that_they_are_there(office: Office) -> None:
+    for namespace in PEOPLE.values():
+        queue = {"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"name": "main", "namespace": namespace}}
+        await office.admin.create(kinds.LOCAL_QUEUES, namespace, {**queue, "spec": {"clusterQueue": "shared"}})
+    with anyio.fail_after(10):
+        while True:
+            _, line = await office.get("/api/queues/shared/line", "alice")
+            if line["length"] == 2:
+                break
+            await anyio.sleep(0.1)
+
+    assert line["length"] == 2
+    assert sorted(len(item) for item in line["items"]) == [1, 2]
+
+
+async def test_without_a_session_there_is_nothing(office: Office) -> None:
+    assert (await office.get("/api/stream"))[0] == 401
+    assert (await office.get("/"))[0] == 401
+    assert (await office.get("/api/stream", Authorization="Bearer guessed"))[0] == 401
+    assert (await office.get("/healthz"))[0] == 200
+    assert (await office.get("/assets/index.html", "alice"))[0] == 404
+
+
+async def test_a_stream_of_another_site_is_refused_though_the_cookie_comes_along(office: Office) -> None:
+    there = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}
+
+    assert (await office.get("/api/stream", "alice", **there))[0] == 403
+    assert (await office.get("/api/stream", "alice", Host="evil.example"))[0] == 403
+
+
+async def test_a_change_comes_by_the_stream_and_a_reader_resumes(office: Office) -> None:
+    first = await office.events("alice", until="whole")
+    await office.admin.create(kinds.WORKLOADS, "team-b", workload("more", "team-b", "main"))
+    await office.admin.create(kinds.WORKLOADS, "team-a", workload("more", "team-a", "main"))
+    with anyio.fail_after(10):
+        while len(office.watch.feed) < 4:
+            await office.watch.changed.wait()
+    seen = names(await office.events("alice", until="whole"))
+
+    assert names(first) == {"of-alice"}
+    assert seen == {"of-alice", "more"}
+
+
+async def test_a_right_that_is_taken_away_ends_what_is_seen(office: Office) -> None:
+    assert names(await office.events("alice", until="whole")) == {"of-alice"}
+    await office.admin.request("DELETE", f"/apis/{RBAC}/namespaces/team-a/rolebindings/look")
+    office.gate.forget()
+
+    assert names(await office.events("alice", until="whole")) == set()
+    assert (await office.get("/api/workloads/team-a/of-alice", "alice"))[0] == 404
+
+
+async def test_streams_are_bounded(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ALL_STREAMS", 0)
+
+    assert (await office.get("/api/stream", "alice"))[0] == 429
+
+
+async def test_a_token_opens_a_session_with_a_cookie_that_no_script_and_no_other_site_gets(office: Office) -> None:
+    form, own = {"token": office.tokens["alice"]}, {"Origin": office.url}
+    async with office.web.post(f"{office.url}/login", data=form, headers=own, allow_redirects=False) as answer:
+        cookie = answer.headers["Set-Cookie"]
+        assert answer.status == 303
+    assert {"HttpOnly", "Secure", "SameSite=Strict"} <= {part.strip() for part in cookie.split(";")}
+
+    status, page = await office.get("/", Cookie=cookie.partition(";")[0])
+    assert (status, "app.js" in page) == (200, True)
+    async with office.web.post(f"{office.url}/login", data={"token": "guessed"}, headers=own) as answer:
+        assert answer.status == 401
+
+
+async def test_on_a_laptop_a_link_opens_once(office: Office) -> None:
+    @asynccontextmanager
+    async def connect(_person: Person) -> AsyncIterator[Client]:
+        yield office.admin
+
+    server = ConsoleServer(office.watch, OpenGate(), connect, SystemClock(), Options())
+    async with server.serving() as url:
+        link = f"{url}/login?ticket={server.sessions.ticket()}"
+        async with office.web.get(link, allow_redirects=False) as first, office.web.get(link) as second:
+            assert (first.status, second.status) == (303, 401)
+
+
+async def test_who_may_see_one_namespace_watches_that_one(office: Office, tmp_path: Path) -> None:
+    async with Client.connect(await from_kubeconfig(tmp_path / "manager" / "alice.kubeconfig")) as alice:
+        assert await scope_of(alice, [], "team-a") == ("team-a",)
+        with pytest.raises(Forbidden):
+            await scope_of(alice, [], "team-b")
+        watch = FleetWatch(alice, ("team-a",), SystemClock())
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(watch.run)
+            tasks.cancel_scope.cancel()
+
+    assert [row.workload for row in watch.feed] == ["of-alice"]
+    assert watch.seen.cluster_queues is None
+    assert watch.story(ObjectKey("team-a", "of-alice")) is not None
