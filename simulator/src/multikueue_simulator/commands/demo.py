@@ -43,6 +43,7 @@ Record = Annotated[
         help="Record to this file: an animated picture if it ends in .svg, else for `asciinema play`.",
     ),
 ]
+Web = Annotated[bool, typer.Option("--web", help="Open the console in the browser beside it (multikueue-console).")]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the clusters running at the end, for kubectl, until Ctrl-C.")]
 
 
@@ -55,6 +56,7 @@ def demo(
     act: OneAct = None,
     versus: Versus = False,
     record: Record = None,
+    web: Web = False,
     keep: Keep = False,
 ) -> None:
     """Show the main job, and things that go wrong.
@@ -70,6 +72,7 @@ def demo(
     Examples:
       multikueue demo --act preemption
       multikueue demo --versus --seed 4
+      multikueue demo --web --keep
       multikueue demo --record demo.svg
     """
     from multikueue.settings import Log
@@ -91,6 +94,7 @@ def demo(
         keep=keep,
         act=act.value if act else "",
         versus=versus,
+        web=web,
     )
     if record is not None and record.suffix == ".svg":
         with console(None) as screen, filmed(record) as take:

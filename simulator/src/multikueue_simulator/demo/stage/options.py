@@ -19,7 +19,8 @@ HOST = "127.0.0.1"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """`speed` is the factor by which the script is accelerated. With `keep` the clusters are served until the demo is
-    cancelled; `act` names a short play; with `versus` the peer plays, too."""
+    cancelled; `act` names a short play; with `versus` the peer plays, too; with `web` the
+    console is opened beside it."""
 
     strategy: str = "all-at-once"
     workers: int = 3
@@ -29,6 +30,7 @@ class Options:
     keep: bool = False
     act: str = ""
     versus: bool = False
+    web: bool = False
 
 
 def play_of(options: Options) -> Play:

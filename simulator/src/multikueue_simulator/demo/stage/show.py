@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 import anyio
@@ -23,11 +23,12 @@ from multikueue_simulator.demo.screen.versus import NAMES, comparison, side_by_s
 from multikueue_simulator.demo.stage.director import Director
 from multikueue_simulator.demo.stage.hands import Hands
 from multikueue_simulator.demo.stage.options import Options, play_of, settings_of, timings_of
+from multikueue_simulator.demo.stage.page import page
 from multikueue_simulator.demo.stage.scene import scene
 from multikueue_simulator.demo.stage.served import Served, serve
 from multikueue_simulator.demo.stage.stage import Stage, board_of
 from multikueue_simulator.world.processes import ManagerProcess
-from multikueue_simulator.world.world import ClusterHandle, World
+from multikueue_simulator.world.world import MANAGER, ClusterHandle, World
 
 __all__ = ["NAME", "play"]
 
@@ -63,10 +64,15 @@ async def play(options: Options, console: Console, take: Take | None = None) -> 
         await manager.begin(tasks).wait()
         await _all_ready(world, manager)
         stage.began = anyio.current_time()
-        over = await _perform(stage, console, served, take)
-        if options.keep:
-            console.print("\nThe clusters and the manager go on until Ctrl-C; the keys are off.", highlight=False)
-            await anyio.sleep_forever()
+        async with AsyncExitStack() as stack:
+            if options.web:
+                link = await stack.enter_async_context(page(served.kubeconfig, MANAGER))
+                console.print(f"in the browser: {link}\n", soft_wrap=True, highlight=False)
+                stage.began = anyio.current_time()
+            over = await _perform(stage, console, served, take)
+            if options.keep:
+                console.print("\nThe clusters and the manager go on until Ctrl-C; the keys are off.", highlight=False)
+                await anyio.sleep_forever()
         manager.stop()
         tasks.cancel_scope.cancel()
     return over
