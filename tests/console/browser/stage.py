@@ -18,7 +18,7 @@ from multikueue.kube.client import Client
 from multikueue.runtime import SystemClock
 from multikueue.settings import InForce
 from multikueue_console.watch.fleet_watch import FleetWatch
-from multikueue_console.web.rights import OpenGate
+from multikueue_console.web.rights import OpenAccess
 from multikueue_console.web.server import ConsoleServer, Options
 from multikueue_simulator.demo.stage import options as demo
 from multikueue_simulator.demo.stage.served import serve
@@ -90,7 +90,7 @@ async def fleet() -> AsyncIterator[Show]:
             async def connect(_person: object) -> AsyncIterator[Client]:
                 yield client
 
-            server = ConsoleServer(watch, OpenGate(), connect, clock, Options(name="demo"))
+            server = ConsoleServer(watch, OpenAccess(), connect, clock, Options(name="demo"))
             await tasks.start(watch.run)
             async with server.serving() as url:
                 yield Show(world, manager, watch, server, url)

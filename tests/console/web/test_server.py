@@ -22,7 +22,8 @@ from multikueue.kube.client import Client
 from multikueue.runtime import SystemClock
 from multikueue_console.watch.fleet_watch import FleetWatch, scope_of
 from multikueue_console.web import server as module
-from multikueue_console.web.rights import OpenGate, Person, ReviewingGate
+from multikueue_console.web import sessions
+from multikueue_console.web.rights import OpenAccess, Person, ReviewedAccess
 from multikueue_console.web.server import ConsoleServer, Options
 from multikueue_simulator.serving.serve import USERS, Plan, Sandbox
 
@@ -52,7 +53,7 @@ class Office:
     admin: Client
     watch: FleetWatch
     server: ConsoleServer
-    gate: ReviewingGate
+    access: ReviewedAccess
     tokens: dict[str, str]
     url: str
     web: aiohttp.ClientSession
@@ -126,9 +127,9 @@ async def _office(tmp_path: Path) -> AsyncIterator[Office]:
                 await may_list(admin, user, namespace)
                 await admin.create(kinds.WORKLOADS, namespace, workload(f"of-{user}", namespace, "main"))
             clock = SystemClock()
-            watch, gate = (
+            watch, access = (
                 FleetWatch(admin, await scope_of(admin, [], "default"), clock),
-                ReviewingGate(admin, clock.monotonic),
+                ReviewedAccess(admin, clock.monotonic),
             )
 
             @asynccontextmanager
@@ -139,10 +140,10 @@ async def _office(tmp_path: Path) -> AsyncIterator[Office]:
                 async with Client.connect(own) as client:
                     yield client
 
-            server = ConsoleServer(watch, gate, connect, clock, Options())
+            server = ConsoleServer(watch, access, connect, clock, Options())
             await tasks.start(watch.run)
             async with server.serving() as url:
-                yield Office(admin, watch, server, gate, tokens, url, web)
+                yield Office(admin, watch, server, access, tokens, url, web)
             tasks.cancel_scope.cancel()
 
 
@@ -233,7 +234,7 @@ async def test_a_change_comes_by_the_stream_and_a_reader_resumes(office: Office)
 async def test_a_right_that_is_taken_away_ends_what_is_seen(office: Office) -> None:
     assert names(await office.events("alice", until="whole")) == {"of-alice"}
     await office.admin.request("DELETE", f"/apis/{RBAC}/namespaces/team-a/rolebindings/look")
-    office.gate.forget()
+    office.access.forget()
 
     assert names(await office.events("alice", until="whole")) == set()
     assert (await office.get("/api/workloads/team-a/of-alice", "alice"))[0] == 404
@@ -243,6 +244,16 @@ async def test_streams_are_bounded(office: Office, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "ALL_STREAMS", 0)
 
     assert (await office.get("/api/stream", "alice"))[0] == 429
+
+
+async def test_tokens_are_guessed_at_the_rate_of_strangers(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "RATE", 0.0)
+    office.server.strangers.spend(0.0)
+    office.server.strangers.left = 2.0
+    told = [(await office.get("/api/places", Authorization=f"Bearer guess-{number}"))[0] for number in range(4)]
+
+    assert 429 in told
+    assert 200 not in told
 
 
 async def test_a_token_opens_a_session_with_a_cookie_that_no_script_and_no_other_site_gets(office: Office) -> None:
@@ -263,7 +274,7 @@ async def test_on_a_laptop_a_link_opens_once(office: Office) -> None:
     async def connect(_person: Person) -> AsyncIterator[Client]:
         yield office.admin
 
-    server = ConsoleServer(office.watch, OpenGate(), connect, SystemClock(), Options())
+    server = ConsoleServer(office.watch, OpenAccess(), connect, SystemClock(), Options())
     async with server.serving() as url:
         link = f"{url}/login?ticket={server.sessions.ticket()}"
         async with office.web.get(link, allow_redirects=False) as first, office.web.get(link) as second:

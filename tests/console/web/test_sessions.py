@@ -55,3 +55,13 @@ def test_the_longest_unused_sessions_make_room() -> None:
         held.begin(Person(str(number)))
 
     assert held.find(first) is None
+
+
+def test_a_program_with_a_token_has_one_session_that_no_cookie_opens() -> None:
+    held = Sessions(Watch())
+    name = held.name_of("secret")
+    held.begin(Person("robot"), name)
+
+    assert "secret" not in name
+    assert held.find(name) is held.find(held.name_of("secret"))
+    assert held.of_browser(name) is None

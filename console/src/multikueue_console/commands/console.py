@@ -17,7 +17,7 @@ from multikueue.cli.terminal.output import note
 
 if TYPE_CHECKING:
     from multikueue.kube.cluster_client import WatchingClient
-    from multikueue_console.web.rights import Gate, Person
+    from multikueue_console.web.rights import Access, Person
     from multikueue_console.web.server import Options
 
 __all__ = ["console"]
@@ -87,13 +87,13 @@ async def _serve(target: ContextChoice, namespaces: list[str], options: Options,
     from multikueue.kube.client import Client
     from multikueue.runtime.clock import SystemClock
     from multikueue_console.watch.fleet_watch import FleetWatch, scope_of
-    from multikueue_console.web.rights import OpenGate, ReviewingGate
+    from multikueue_console.web.rights import OpenAccess, ReviewedAccess
     from multikueue_console.web.server import ConsoleServer
 
     clock, credentials = SystemClock(), await target.credentials()
     async with target.connect() as client, anyio.create_task_group() as tasks:
         watch = FleetWatch(client, await scope_of(client, namespaces, credentials.namespace), clock)
-        gate: Gate = ReviewingGate(client, clock.monotonic) if login else OpenGate()
+        access: Access = ReviewedAccess(client, clock.monotonic) if login else OpenAccess()
 
         @asynccontextmanager
         async def connect(person: Person) -> AsyncIterator[WatchingClient]:
@@ -104,7 +104,7 @@ async def _serve(target: ContextChoice, namespaces: list[str], options: Options,
             async with Client.connect(own) as theirs:
                 yield theirs
 
-        server = ConsoleServer(watch, gate, connect, clock, replace(options, name=credentials.server))
+        server = ConsoleServer(watch, access, connect, clock, replace(options, name=credentials.server))
         await tasks.start(watch.run)
         async with server.serving() as url:
             link = url if login else f"{url}/login?ticket={server.sessions.ticket()}"

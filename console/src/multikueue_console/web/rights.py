@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import anyio
 import msgspec
 
 from multikueue.api import kinds
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from multikueue.api.kind import Kind
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["EVERYTHING", "Gate", "OpenGate", "Person", "ReviewingGate", "Visible"]
+__all__ = ["EVERYTHING", "Access", "OpenAccess", "Person", "ReviewedAccess", "Visible"]
 
 SHARED = (
     kinds.CLUSTER_QUEUES,
@@ -28,6 +29,12 @@ SHARED = (
 
 LIFETIME = 15.0
 """Seconds for which an answer about a person holds: a right that is taken away ends within this time."""
+
+MOMENT = 1.0
+"""Seconds for which all that a person may see is not put together again: each stream asks for it with each piece."""
+
+AT_ONCE = 16
+"""Questions about one person that are under way at once."""
 
 MOST_PEOPLE = 10_000
 """Answers that are kept."""
@@ -62,7 +69,7 @@ class Person:
         return self.name, self.uid, self.groups
 
 
-class Gate(Protocol):
+class Access(Protocol):
     """Tells who somebody is, and what they may see."""
 
     @property
@@ -76,7 +83,7 @@ class Gate(Protocol):
         """What they may see, of these namespaces. Raises ApiError and ClusterUnreachable."""
 
 
-class OpenGate:
+class OpenAccess:
     """On a laptop: whoever has the link sees what the kubeconfig shows."""
 
     takes_tokens = False
@@ -112,7 +119,7 @@ class _AccessAnswer(msgspec.Struct):
     status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
 
 
-class ReviewingGate:
+class ReviewedAccess:
     """In a cluster: the API server says who has a token, and what that person may list. Needs the rights to create
     TokenReviews and SubjectAccessReviews."""
 
@@ -122,6 +129,7 @@ class ReviewingGate:
         self._client, self._monotonic = client, monotonic
         self._answers: dict[tuple[Any, ...], tuple[float, bool]] = {}
         self._people: dict[str, tuple[float, Person]] = {}
+        self._seen: dict[tuple[Any, ...], tuple[float, Visible]] = {}
 
     async def person(self, token: str) -> Person | None:
         known = self._people.get(token)
@@ -141,16 +149,44 @@ class ReviewingGate:
         return found
 
     async def visible(self, person: Person, namespaces: Collection[str]) -> Visible:
-        shared = [kind.plural for kind in SHARED if await self._may(person, kind, "")]
+        known = self._seen.pop(person.key, None)
+        if known is None or known[0] <= self._monotonic():
+            known = (self._monotonic() + MOMENT, await self._looked(person, namespaces))
+        self._seen[person.key] = known
+        while len(self._seen) > MOST_PEOPLE:
+            del self._seen[next(iter(self._seen))]
+        return known[1]
+
+    async def _looked(self, person: Person, namespaces: Collection[str]) -> Visible:
+        shared = frozenset(await self._allowed(person, [(kind, "") for kind in SHARED]))
         if await self._may(person, kinds.WORKLOADS, ""):
-            return Visible(None, frozenset(shared))
-        mine = [each for each in sorted(namespaces) if await self._may(person, kinds.WORKLOADS, each)]
-        return Visible(frozenset(mine), frozenset(shared))
+            return Visible(None, frozenset(plural for plural, _ in shared))
+        mine = await self._allowed(person, [(kinds.WORKLOADS, each) for each in sorted(namespaces)])
+        return Visible(frozenset(namespace for _, namespace in mine), frozenset(plural for plural, _ in shared))
+
+    async def _allowed(self, person: Person, wanted: Sequence[tuple[Kind[Any], str]]) -> list[tuple[str, str]]:
+        """Those that may be listed, by plural and namespace; some are asked about at once."""
+        found: list[tuple[str, str]] = []
+        turns = anyio.CapacityLimiter(AT_ONCE)
+
+        async def ask(kind: Kind[Any], namespace: str) -> None:
+            async with turns:
+                if await self._may(person, kind, namespace):
+                    found.append((kind.plural, namespace))
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                for kind, namespace in wanted:
+                    tasks.start_soon(ask, kind, namespace)
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
+        return found
 
     def forget(self) -> None:
         """Asks about everybody again."""
         self._answers.clear()
         self._people.clear()
+        self._seen.clear()
 
     async def _may(self, person: Person, kind: Kind[Any], namespace: str) -> bool:
         place, now = (person.key, kind.plural, namespace), self._monotonic()

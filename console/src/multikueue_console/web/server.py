@@ -17,7 +17,7 @@ from aiohttp import web
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ApiError, ClusterUnreachable, MultiKueueError, NotFound, Unauthorized
 from multikueue_console.web.guard import HEADERS, why_refused
-from multikueue_console.web.rights import Gate, Person, Visible
+from multikueue_console.web.rights import Access, Person, Visible
 from multikueue_console.web.sessions import COOKIE, MOST_STREAMS, Session, Sessions
 from multikueue_console.web.stream import Pictures, events_for
 from multikueue_console.web.workload_pages import WorkloadPages
@@ -41,9 +41,6 @@ ALL_STREAMS = 400
 
 WRITE_TIMEOUT = 30.0
 """Seconds in which a reader must take a piece; a stream whose reader does not is closed."""
-
-STRANGERS = 20.0
-"""Requests without a session in a second, of all strangers together."""
 
 MOST_KEYS = 300
 """Workloads whose place may be asked for at once."""
@@ -71,13 +68,13 @@ Connect = Callable[[Person], AbstractAsyncContextManager["WatchingClient"]]
 class ConsoleServer:
     """Serves the watch to browsers. `connect` gives the client for calls in somebody's own name."""
 
-    def __init__(self, watch: FleetWatch, gate: Gate, connect: Connect, clock: Clock, options: Options) -> None:
-        self._watch, self._gate, self._clock, self._options = watch, gate, clock, options
+    def __init__(self, watch: FleetWatch, access: Access, connect: Connect, clock: Clock, options: Options) -> None:
+        self._watch, self._access, self._clock, self._options = watch, access, clock, options
         self.sessions = Sessions(clock.monotonic)
         self._pictures = Pictures(watch)
         self._pages = WorkloadPages(watch, connect)
         self._streams = 0
-        self._stranger = Session(Person(), clock.monotonic())
+        self.strangers = Session(Person(), clock.monotonic())
         self._hosts: frozenset[str] = frozenset()
         self._assets = {each.name: each.read_bytes() for each in files(__package__).joinpath("assets").iterdir()}
         self.url = ""
@@ -153,7 +150,7 @@ class ConsoleServer:
         if why:
             raise web.HTTPForbidden(text=why)
         session = await self._session_of(request)
-        if not (session or self._stranger).spend(self._clock.monotonic()):
+        if not (session or self.strangers).spend(self._clock.monotonic()):
             raise web.HTTPTooManyRequests(text="too many requests")
         if session is not None:
             request[_SESSION] = session
@@ -162,19 +159,28 @@ class ConsoleServer:
         return await handler(request)
 
     async def _session_of(self, request: web.Request) -> Session | None:
-        session = self.sessions.find(request.cookies.get(COOKIE, ""))
-        if session is not None or not self._gate.takes_tokens:
-            return session
+        """The session of a browser, or of a program that sends a token: both have one rate, and one number of streams. A token
+        that is not known yet is asked about at the rate of strangers."""
+        session = self.sessions.of_browser(request.cookies.get(COOKIE, ""))
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        person = await self._gate.person(token) if scheme.lower() == "bearer" and token else None
-        return Session(person, self._clock.monotonic()) if person is not None else None
+        if session is not None or not self._access.takes_tokens or scheme.lower() != "bearer" or not token:
+            return session
+        name = self.sessions.name_of(token)
+        known = self.sessions.find(name)
+        if known is None and not self.strangers.spend(self._clock.monotonic()):
+            raise web.HTTPTooManyRequests(text="too many requests")
+        person = await self._access.person(token)
+        if person is None:
+            self.sessions.end(name)
+            return None
+        return known or self.sessions.find(self.sessions.begin(person, name))
 
     async def _visible(self, session: Session) -> Visible | None:
         """What the session may see now; None once its token is not valid any more."""
         person = session.person
-        if self._gate.takes_tokens and await self._gate.person(person.token) is None:
+        if self._access.takes_tokens and await self._access.person(person.token) is None:
             return None
-        return await self._gate.visible(person, self._watch.tallies.keys() | self._namespaces())
+        return await self._access.visible(person, self._watch.tallies.keys() | self._namespaces())
 
     def _namespaces(self) -> set[str]:
         return {key.namespace for key in self._watch.seen.local_queues or ()}
@@ -217,11 +223,11 @@ class ConsoleServer:
         return self._opened(Person())
 
     async def _login_by_token(self, request: web.Request) -> web.Response:
-        if not self._gate.takes_tokens:
+        if not self._access.takes_tokens:
             raise web.HTTPNotFound(text="this console is opened by its link")
         form = await request.post()
         token = str(form.get("token", "")).strip()
-        person = await self._gate.person(token) if token else None
+        person = await self._access.person(token) if token else None
         if person is None:
             return self._file("login.html", 401)
         return self._opened(person)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from multikueue_console.web.rights import Person
 
@@ -24,22 +25,25 @@ MOST_STREAMS = 8
 """Streams that one session may have open: a browser with as many pages."""
 
 
+_PROGRAM = "program:"
+
+
 @dataclass(slots=True)
 class Session:
-    """One browser. `streams`: how many it has open."""
+    """One browser, or one program. `streams`: how many it has open; `left`: requests that it may make at once."""
 
     person: Person
     used: float
     streams: int = 0
-    _left: float = field(default=BURST)
+    left: float = field(default=BURST)
 
     def spend(self, now: float) -> bool:
         """Whether it may make one more request now."""
-        self._left = min(BURST, self._left + (now - self.used) * RATE)
+        self.left = min(BURST, self.left + (now - self.used) * RATE)
         self.used = now
-        if self._left < 1:
+        if self.left < 1:
             return False
-        self._left -= 1
+        self.left -= 1
         return True
 
 
@@ -63,9 +67,9 @@ class Sessions:
         self._once.discard(found or "")
         return found is not None
 
-    def begin(self, person: Person) -> str:
-        """Opens a session; returns its cookie."""
-        name = secrets.token_urlsafe(32)
+    def begin(self, person: Person, name: str = "") -> str:
+        """Opens a session; returns its cookie, or the name of a program's session (`name_of`)."""
+        name = name or secrets.token_urlsafe(32)
         self._open[name] = Session(person, self._monotonic())
         while len(self._open) > MOST_SESSIONS:
             del self._open[next(iter(self._open))]
@@ -78,6 +82,15 @@ class Sessions:
             return None
         self._open[cookie] = found
         return found
+
+    @staticmethod
+    def name_of(token: str) -> str:
+        """The name of the session of a program that comes with this token each time, and with no cookie."""
+        return f"{_PROGRAM}{sha256(token.encode()).hexdigest()}"
+
+    def of_browser(self, cookie: str) -> Session | None:
+        """As `find`, of browsers alone."""
+        return None if cookie.startswith(_PROGRAM) else self.find(cookie)
 
     def end(self, cookie: str) -> None:
         self._open.pop(cookie, None)
