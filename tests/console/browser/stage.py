@@ -90,7 +90,7 @@ async def fleet() -> AsyncIterator[Show]:
             async def connect(_person: object) -> AsyncIterator[Client]:
                 yield client
 
-            server = ConsoleServer(watch, OpenAccess(), connect, clock, Options(name="demo"))
+            server = ConsoleServer(watch, OpenAccess(), connect, clock, Options(name="demo", actions=True))
             await tasks.start(watch.run)
             async with server.serving() as url:
                 yield Show(world, manager, watch, server, url)

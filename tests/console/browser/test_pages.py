@@ -144,6 +144,19 @@ async def test_keys_lead_to_pages_and_through_the_table(show: Show, chrome: Brow
         assert seen.errors == []
 
 
+async def test_an_action_says_first_what_will_happen(show: Show, chrome: Browser) -> None:
+    row = next(row for row in show.watch.feed if row.state == "Pending" and row.name != "job/huge")
+    async with page_on(chrome, show.server, f"/workloads/{row.namespace}/{row.workload}") as seen:
+        page = seen.page
+        await page.get_by_role("button", name="Hold …").click()
+        await page.get_by_text("does not queue until it is released").wait_for()
+        await page.get_by_role("button", name="Leave it").click()
+        await page.get_by_role("button", name="Hold …").click()
+        await page.get_by_role("button", name="Do it").click()
+        await page.get_by_role("button", name="Release …").wait_for()
+        assert seen.errors == []
+
+
 @pytest.mark.parametrize(("width", "height"), [(360, 740), (3840, 2160)], ids=["a phone", "4K"])
 async def test_pages_fit(show: Show, chrome: Browser, width: int, height: int) -> None:
     async with page_on(chrome, show.server, width=width, height=height) as seen:

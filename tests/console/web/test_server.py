@@ -24,7 +24,7 @@ from multikueue_console.watch.fleet_watch import FleetWatch, scope_of
 from multikueue_console.web import server as module
 from multikueue_console.web import sessions
 from multikueue_console.web.rights import OpenAccess, Person, ReviewedAccess
-from multikueue_console.web.server import ConsoleServer, Options
+from multikueue_console.web.server import Connect, ConsoleServer, Options
 from multikueue_simulator.serving.serve import USERS, Plan, Sandbox
 
 pytestmark = pytest.mark.anyio
@@ -54,6 +54,7 @@ class Office:
     watch: FleetWatch
     server: ConsoleServer
     access: ReviewedAccess
+    connect: Connect
     tokens: dict[str, str]
     url: str
     web: aiohttp.ClientSession
@@ -143,7 +144,7 @@ async def _office(tmp_path: Path) -> AsyncIterator[Office]:
             server = ConsoleServer(watch, access, connect, clock, Options())
             await tasks.start(watch.run)
             async with server.serving() as url:
-                yield Office(admin, watch, server, access, tokens, url, web)
+                yield Office(admin, watch, server, access, connect, tokens, url, web)
             tasks.cancel_scope.cancel()
 
 
@@ -267,6 +268,29 @@ async def test_a_token_opens_a_session_with_a_cookie_that_no_script_and_no_other
     assert (status, "app.js" in page) == (200, True)
     async with office.web.post(f"{office.url}/login", data={"token": "guessed"}, headers=own) as answer:
         assert answer.status == 401
+
+
+async def act(office: Office, url: str, who: str, path: str, **headers: str) -> int:
+    mine = {**office.as_(who), "Origin": url, **headers}
+    async with office.web.post(f"{url}{path}", headers=mine) as answer:
+        return answer.status
+
+
+async def test_nothing_is_changed_unless_actions_are_switched_on(office: Office) -> None:
+    assert await act(office, office.url, "admin", "/api/workloads/team-a/of-alice/hold") == 404
+
+
+async def test_an_action_is_done_with_the_rights_of_who_asks(office: Office) -> None:
+    allowed = ConsoleServer(office.watch, office.access, office.connect, SystemClock(), Options(actions=True))
+    hold, key = "/api/workloads/team-a/of-alice/hold", ObjectKey("team-a", "of-alice")
+    async with allowed.serving() as url:
+        assert await act(office, url, "alice", hold) == 403  # she may list workloads, and change none
+        assert await act(office, url, "bob", hold) == 404
+        assert await act(office, url, "admin", hold, Origin="http://evil.example") == 403
+        assert b'"active":false' not in bytes((await office.admin.get(kinds.WORKLOADS, key)).spec).replace(b" ", b"")
+        assert await act(office, url, "admin", hold) == 200
+        assert b'"active":false' in bytes((await office.admin.get(kinds.WORKLOADS, key)).spec).replace(b" ", b"")
+        assert await act(office, url, "admin", "/api/clusters/nowhere/cordon") == 404
 
 
 async def test_on_a_laptop_a_link_opens_once(office: Office) -> None:

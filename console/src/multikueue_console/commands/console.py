@@ -37,6 +37,7 @@ Certificate = Annotated[
     Path | None, typer.Option("--tls-certificate", help="PEM, for https.", exists=True, dir_okay=False)
 ]
 Key = Annotated[Path | None, typer.Option("--tls-key", help="PEM, of that certificate.", exists=True, dir_okay=False)]
+Actions = Annotated[bool, typer.Option("--actions", help="Let pages hold and release workloads, and cordon clusters.")]
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")]
 
 
@@ -48,6 +49,7 @@ def console(
     known_as: KnownAs = [],  # noqa: B006
     tls_certificate: Certificate = None,
     tls_key: Key = None,
+    actions: Actions = False,
     browser: Browser = True,
     *,
     manager: ManagerOptions,
@@ -76,7 +78,7 @@ def console(
     if tls_certificate is not None:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(tls_certificate, tls_key)
-    options = Options(host=host, port=int(port), hosts=tuple(known_as), tls=tls)
+    options = Options(host=host, port=int(port), hosts=tuple(known_as), actions=actions, tls=tls)
     run_async(lambda: _serve(manager.target, namespace, options, login=login, browser=browser))
 
 

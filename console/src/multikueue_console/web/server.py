@@ -16,6 +16,7 @@ from aiohttp import web
 
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ApiError, ClusterUnreachable, MultiKueueError, NotFound, Unauthorized
+from multikueue_console.web.actions import ACTIONS
 from multikueue_console.web.guard import HEADERS, why_refused
 from multikueue_console.web.rights import Access, Person, Visible
 from multikueue_console.web.sessions import COOKIE, MOST_STREAMS, Session, Sessions
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from multikueue.runtime.clock import Clock
     from multikueue_console.watch.fleet_watch import FleetWatch
 
-__all__ = ["ConsoleServer", "Options"]
+__all__ = ["Connect", "ConsoleServer", "Options"]
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -52,12 +53,14 @@ _SESSION = web.RequestKey("session", Session)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """`hosts`: more names, with the port, under which the console is known. `name`: of the cluster, for titles."""
+    """`hosts`: more names, with the port, under which the console is known. `name`: of the cluster, for titles.
+    `actions`: whether pages may change anything."""
 
     host: str = "127.0.0.1"
     port: int = 0
     hosts: tuple[str, ...] = ()
     name: str = ""
+    actions: bool = False
     tls: ssl.SSLContext | None = None
 
 
@@ -72,7 +75,7 @@ class ConsoleServer:
         self._watch, self._access, self._clock, self._options = watch, access, clock, options
         self.sessions = Sessions(clock.monotonic)
         self._pictures = Pictures(watch)
-        self._pages = WorkloadPages(watch, connect)
+        self._pages, self._connect = WorkloadPages(watch, connect), connect
         self._streams = 0
         self.strangers = Session(Person(), clock.monotonic())
         self._hosts: frozenset[str] = frozenset()
@@ -115,6 +118,8 @@ class ConsoleServer:
             web.get("/api/workloads/{namespace}/{name}", self._story),
             web.get("/api/workloads/{namespace}/{name}/{what:object|pods|events}", self._part),
             web.get("/api/workloads/{namespace}/{name}/log", self._log),
+            web.post("/api/workloads/{namespace}/{name}/{action:hold|release}", self._act),
+            web.post("/api/clusters/{name}/{action:cordon|uncordon}", self._act),
         ]
 
     # --- every request ---
@@ -257,6 +262,7 @@ class ConsoleServer:
         hello = {
             "name": self._options.name,
             "person": session.person.name,
+            "actions": {name: each.says for name, each in ACTIONS.items()} if self._options.actions else {},
             "now": int(self._watch.now().timestamp()),
             "scope": [each for each in self._watch.scope if each],
         }
@@ -309,6 +315,19 @@ class ConsoleServer:
         key = await self._key(request)
         body = await self._pages.part(key, request.match_info["what"], request[_SESSION].person)
         return web.Response(body=body, content_type="application/json")
+
+    async def _act(self, request: web.Request) -> web.Response:
+        """Change one object, with the rights of who asks: the API server decides whether they may."""
+        if not self._options.actions:
+            raise web.HTTPNotFound(text="actions are switched off: `multikueue console --actions` allows them")
+        action = ACTIONS[request.match_info["action"]]
+        of_workload = "namespace" in request.match_info
+        key = await self._key(request) if of_workload else ObjectKey("", request.match_info["name"])
+        if not of_workload and key not in (self._watch.seen.clusters or {}):
+            raise web.HTTPNotFound(text=f"there is no cluster {key.name} that you may see")
+        async with self._connect(request[_SESSION].person) as client:
+            await action.do(client, key)
+        return _json({})
 
     async def _log(self, request: web.Request) -> web.StreamResponse:
         key = await self._key(request)

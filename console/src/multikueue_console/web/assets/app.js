@@ -1,6 +1,6 @@
 // The frame: pages by path, keys, theme, and whether the stream is alive.
 
-import { h, link } from "./dom.js";
+import { ask, h, link } from "./dom.js";
 import { live, onChange, start } from "./live.js";
 import { go, onRoute, query } from "./route.js";
 import { overviewPage } from "./overview.js";
@@ -37,6 +37,8 @@ function tell() {
 document.addEventListener("click", (event) => {
   const copy = event.target.closest("[data-copy]");
   if (copy) { navigator.clipboard?.writeText(copy.dataset.copy).then(() => { copy.textContent = "Copied"; setTimeout(() => { copy.textContent = "Copy"; }, 1500); }); return; }
+  const act = event.target.closest("[data-act]");
+  if (act) { confirm_(act.dataset); return; }
   const anchor = event.target.closest("a[data-link]");
   if (!anchor || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
@@ -53,6 +55,17 @@ document.getElementById("theme").addEventListener("click", () => {
 const keys = document.getElementById("keys");
 keys.append(h("h2", { id: "keys-title" }, "Keys"), h("p", {}, " "), h("dl", { class: "facts" }, [["/", "find a workload"], ["g, then o q w c s p", "to a page"], ["j k, arrows, Enter", "through a table, and open"], ["t", "light or dark"], ["?", "this"], ["Esc", "back"]].map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)])), h("p", {}, " "), h("form", { method: "dialog" }, h("button", { class: "primary" }, "Close")));
 document.getElementById("help").addEventListener("click", () => keys.showModal());
+
+const sure = document.getElementById("sure");
+function confirm_({ act, says, about }) {
+  const told = h("p", { role: "alert" });
+  const go_ = h("button", { type: "button", class: "primary", onclick: async () => {
+    go_.disabled = true;
+    try { await ask(act, { method: "POST" }); sure.close(); } catch (error) { told.textContent = `Refused: ${error.message}`; go_.disabled = false; }
+  } }, "Do it");
+  sure.replaceChildren(h("div", { class: "stack" }, h("h2", { id: "sure-title" }, about), h("p", {}, says), told, h("div", { class: "filters" }, go_, h("button", { type: "button", onclick: () => sure.close() }, "Leave it"))));
+  sure.showModal();
+}
 
 let isGoing = 0;
 document.addEventListener("keydown", (event) => {

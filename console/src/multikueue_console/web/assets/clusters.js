@@ -1,6 +1,6 @@
 // Clusters: whether each can be used, and what is there.
 
-import { ago, amounts, badge, h, link, number, s, update } from "./dom.js";
+import { action, ago, amounts, badge, h, link, number, s, update } from "./dom.js";
 import { live } from "./live.js";
 import { query } from "./route.js";
 import { problems } from "./overview.js";
@@ -20,6 +20,11 @@ export function clustersPage(main) {
   return { update: draw, query: draw, leave() {} };
 }
 
+function turn(each) {
+  const name = each.is_cordoned ? "uncordon" : "cordon", says = live.hello.actions?.[name];
+  return says && each.state !== "Gone" ? h("div", {}, action(says, name, `/api/clusters/${each.name}/${name}`, each.name)) : null;
+}
+
 function card(each) {
   const load = each.load, sum = load.running + load.starting + load.racing || 1;
   const facts = { "Runs": number(load.running), "Starts": number(load.starting), "Asked": number(load.racing), "Done": number(load.done), "Failed": number(load.failed), "Quota in use": amounts(load.amounts) || "none", "In": each.configs.join(", ") || "no MultiKueueConfig", "Prices": Object.entries(each.prices).map(([name, price]) => `${name} ${price}/h`).join(", ") };
@@ -27,5 +32,5 @@ function card(each) {
   const own = live.fleet.problems.filter((one) => one.about === `cluster/${each.name}`);
   return h("article", { class: "card stack" }, h("div", { class: "head" }, h("h2", {}, link(`/workloads?cluster=${each.name}`, each.name)), badge(each.state), each.since ? h("span", { class: "dim" }, `for ${ago(each.since)}`) : null),
     s("svg", { viewBox: "0 0 100 6", preserveAspectRatio: "none", class: "split", role: "img", "aria-label": `${load.running} run, ${load.starting} start, ${load.racing} asked` }, part("running", 0, load.running), part("starting", load.running, load.starting), part("racing", load.running + load.starting, load.racing)),
-    h("dl", { class: "facts" }, Object.entries(facts).filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])), own.length ? problems(own) : null);
+    h("dl", { class: "facts" }, Object.entries(facts).filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])), own.length ? problems(own) : null, turn(each));
 }

@@ -39,6 +39,12 @@ export function badge(state, text = state) {
   return h("span", { class: `badge t-${state}` }, text);
 }
 
+/** A button for a change, which says first what will happen; nothing where changes are switched off. */
+export function action(says, name, path, about) {
+  if (!says) return null;
+  return h("button", { type: "button", "data-act": path, "data-says": says, "data-about": `${name[0].toUpperCase()}${name.slice(1)} ${about}?` }, `${name[0].toUpperCase()}${name.slice(1)} …`);
+}
+
 export function link(href, ...children) {
   return h("a", { href, "data-link": true }, ...children);
 }

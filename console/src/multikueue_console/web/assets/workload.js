@@ -1,6 +1,6 @@
 // One workload: its story as a timeline over clusters, why it waits or runs there, its pods, events, logs and object.
 
-import { ago, amounts, ask, badge, command, h, link, local, now, s, seconds, span, time, update, when } from "./dom.js";
+import { action, ago, amounts, ask, badge, command, h, link, local, now, s, seconds, span, time, update, when } from "./dom.js";
 import { get, live } from "./live.js";
 
 const TABS = [["why", "Why"], ["steps", "Story"], ["pods", "Pods"], ["events", "Events"], ["log", "Log"], ["object", "YAML"]];
@@ -22,7 +22,11 @@ export function workloadPage(main, namespace, name) {
   function draw() {
     const { row, answer } = story;
     document.title = `${row.name} · multikueue`;
-    update(head, h("h1", {}, row.name), badge(row.state), h("span", { class: "dim" }, `in ${row.namespace}, queue `, link(`/workloads?namespace=${row.namespace}&queue=${row.queue}`, row.queue)));
+    update(head, h("h1", {}, row.name), badge(row.state), h("span", { class: "dim" }, `in ${row.namespace}, queue `, link(`/workloads?namespace=${row.namespace}&queue=${row.queue}`, row.queue)), turn(row));
+    function turn({ state }) {
+      const verb = state === "Held" ? "release" : "hold";
+      return ["Finished", "Failed"].includes(state) ? null : action(live.hello.actions?.[verb], verb, `${base}/${verb}`, row.name);
+    }
     const first = answer.obstacles?.[0];
     update(what, h("p", {}, local(answer.summary)), (answer.obstacles || []).map((each, number) => [number ? h("p", { class: "dim" }, `Also: ${local(each.text)}`) : null, each.repair ? h("div", { class: "repair" }, "What helps:", ...each.repair.commands.map(command), h("span", {}, `(${each.repair.by})`)) : null]),
       story.place ? h("p", { class: "dim" }, `Place ${story.place} of ${story.line} in the line of `, link(`/queues/${row.cluster_queue}`, row.cluster_queue), first && first.repair ? "" : ".") : null);
