@@ -45,6 +45,11 @@ def declared() -> dict[str, set[str]]:
             for name in MEMBERS
             if name != "multikueue"
         },
+        **{
+            f"Extras of `{name}`": set().union(*(named(each) for each in extras.values()))
+            for name in MEMBERS
+            if name != "multikueue" and (extras := pyproject(name)["project"].get("optional-dependencies"))
+        },
         "For development": named(project["dependency-groups"]["dev"]),
         "To take guards out": named(project["dependency-groups"]["mutation"]),
         "To look at the console": named(project["dependency-groups"]["browser"]),

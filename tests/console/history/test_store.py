@@ -5,14 +5,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import event
 
 from multikueue.api.kueue.workload import Workload
 from multikueue.errors import ConfigurationError
 from multikueue.testing import NOW
-from multikueue_console.history import tables
 from multikueue_console.history.runs import RunNews
-from multikueue_console.history.store import History, HistoryUnavailable, Keep
+from multikueue_console.history.store import RunHistory, HistoryUnavailable, Keep
 from multikueue_console.history.story import news_of, news_of_removal
 from multikueue_console.history.use import Use, sums
 from tests.builders.workloads import WorkloadBuilder
@@ -22,8 +21,8 @@ LATER = at(24 * 60)
 
 
 @pytest.fixture
-def history(url: str) -> Iterator[History]:
-    opened = History.open(url)
+def history(url: str) -> Iterator[RunHistory]:
+    opened = RunHistory.open(url)
     yield opened
     opened.close()
 
@@ -32,14 +31,14 @@ def news(*shown: Workload) -> list[RunNews]:
     return [news_of(each) for each in shown]
 
 
-def total(history: History, *, now: datetime = LATER, since: datetime = NOW) -> Use:
+def total(history: RunHistory, *, now: datetime = LATER, since: datetime = NOW) -> Use:
     return sums(history.shares(since, now), [], since=since, until=now).get((), Use())
 
 
 A_LIFE = (submitted().build(), running().build(), evicted().build(), readmitted().build())
 
 
-def test_a_life_is_two_runs_and_the_second_waits_from_the_end_of_the_first(history: History) -> None:
+def test_a_life_is_two_runs_and_the_second_waits_from_the_end_of_the_first(history: RunHistory) -> None:
     history.record(news(*A_LIFE), at(41))
     second, first = history.runs()
     assert (first.cluster, first.outcome, first.ended_at) == ("east", "preempted", at(30))
@@ -48,7 +47,7 @@ def test_a_life_is_two_runs_and_the_second_waits_from_the_end_of_the_first(histo
     assert (use.preempted, use.gpu_seconds / 60, use.wait_seconds / 60) == (1, 2 * (20 + 20), 10 + 10)
 
 
-def test_what_is_recorded_again_counts_once(history: History) -> None:
+def test_what_is_recorded_again_counts_once(history: RunHistory) -> None:
     history.record(news(*A_LIFE), at(41))
     before = history.runs()
     for shown in (A_LIFE, A_LIFE[::-1], A_LIFE[1:2], A_LIFE[2:3]):
@@ -56,14 +55,14 @@ def test_what_is_recorded_again_counts_once(history: History) -> None:
     assert history.runs() == before
 
 
-def test_an_end_of_which_nobody_saw_the_beginning_is_one_eviction_without_use(history: History) -> None:
+def test_an_end_of_which_nobody_saw_the_beginning_is_one_eviction_without_use(history: RunHistory) -> None:
     for _ in range(2):
         history.record(news(evicted().build()), at(31))
     use = total(history)
     assert (use.evicted, use.gpu_seconds) == (1, 0)
 
 
-def test_a_run_whose_end_was_missed_ends_with_the_next_reservation(history: History) -> None:
+def test_a_run_whose_end_was_missed_ends_with_the_next_reservation(history: RunHistory) -> None:
     history.record(news(running().build()), at(11))
     history.record(news(readmitted(start=40).build()), at(41))
     second, first = history.runs()
@@ -71,29 +70,29 @@ def test_a_run_whose_end_was_missed_ends_with_the_next_reservation(history: Hist
     assert second.ended_at is None
 
 
-def test_a_console_that_is_late_changes_nothing_that_is_known(history: History) -> None:
+def test_a_console_that_is_late_changes_nothing_that_is_known(history: RunHistory) -> None:
     history.record(news(*A_LIFE), at(41))
     before = history.runs()
-    history.record([*news(running().build()), news_of_removal(running().build(), at(20))], at(42))
+    history.record([*news(running().build()), news_of_removal(news_of(running().build()), at(20))], at(42))
     assert history.runs() == before
 
 
-def test_a_removal_is_told_by_two_consoles_at_different_times(history: History) -> None:
+def test_a_removal_is_told_by_two_consoles_at_different_times(history: RunHistory) -> None:
     history.record(news(running().build()), at(11))
     for minute in (50, 51):
-        history.record([news_of_removal(running().build(), at(minute))], at(52))
+        history.record([news_of_removal(news_of(running().build()), at(minute))], at(52))
     (run,) = history.runs()
     assert (run.ended_at, run.outcome) == (at(50), "deleted")
 
 
-def test_what_is_gone_when_the_console_comes_back_ends_when_somebody_recorded_last(history: History) -> None:
+def test_what_is_gone_when_the_console_comes_back_ends_when_somebody_recorded_last(history: RunHistory) -> None:
     history.record(news(running("gone").build(), running("there").build()), at(11))
     assert history.end_missing({"uid-there"}, at(90)) == 1
     ended = {run.name: (run.ended_at, run.outcome) for run in history.runs()}
     assert ended == {"gone": (at(11), "unknown"), "there": (None, "")}
 
 
-def test_what_was_taken_for_gone_and_is_shown_again_goes_on(history: History) -> None:
+def test_what_was_taken_for_gone_and_is_shown_again_goes_on(history: RunHistory) -> None:
     history.record(news(running().build()), at(11))
     history.end_missing(set(), at(20))
     history.record(news(running().build()), at(21))
@@ -103,7 +102,7 @@ def test_what_was_taken_for_gone_and_is_shown_again_goes_on(history: History) ->
     assert (history.runs()[0].ended_at, history.runs()[0].outcome) == (at(100), "succeeded")
 
 
-def test_a_time_without_records_is_a_gap_and_so_is_a_clock_that_was_set_back(history: History) -> None:
+def test_a_time_without_records_is_a_gap_and_so_is_a_clock_that_was_set_back(history: RunHistory) -> None:
     for minute in (0, 1, 60, 61, 30):
         history.record((), at(minute))
     assert [(gap.since, gap.until, gap.reason.split(";")[0]) for gap in history.gaps(NOW)] == [
@@ -116,7 +115,7 @@ def test_a_time_without_records_is_a_gap_and_so_is_a_clock_that_was_set_back(his
 
 
 def test_runs_that_are_too_old_become_sums_and_nothing_is_lost_or_counted_twice(url: str) -> None:
-    history = History.open(url, Keep(detail=timedelta(hours=1)))
+    history = RunHistory.open(url, Keep(detail=timedelta(hours=1)))
     history.record(news(*A_LIFE), at(41))
     history.record(news(finished("late", end=600)), at(601))
     before = total(history)
@@ -128,14 +127,14 @@ def test_runs_that_are_too_old_become_sums_and_nothing_is_lost_or_counted_twice(
     history.close()
 
 
-def test_a_clock_that_is_ahead_removes_nothing(history: History) -> None:
+def test_a_clock_that_is_ahead_removes_nothing(history: RunHistory) -> None:
     history.record(news(finished(end=100)), at(101))
     assert history.fold(NOW + timedelta(days=20_000)) == 0
     assert len(history.runs()) == 1
 
 
 def test_more_runs_than_are_kept_become_sums_too(url: str) -> None:
-    history = History.open(url, Keep(most=3))
+    history = RunHistory.open(url, Keep(most=3))
     history.record(news(*(finished(f"job-{number}", end=100 + number) for number in range(8))), at(200))
     before = total(history)
     assert history.fold(at(200)) == 5
@@ -145,7 +144,7 @@ def test_more_runs_than_are_kept_become_sums_too(url: str) -> None:
 
 
 def test_sums_are_removed_when_they_are_too_old(url: str) -> None:
-    history = History.open(url, Keep(detail=timedelta(hours=1), sums=timedelta(days=2)))
+    history = RunHistory.open(url, Keep(detail=timedelta(hours=1), sums=timedelta(days=2)))
     history.record(news(finished("old", end=100)), at(101))
     history.record(news(finished("new", end=5 * 24 * 60)), at(5 * 24 * 60))
     history.fold(at(5 * 24 * 60))
@@ -153,7 +152,7 @@ def test_sums_are_removed_when_they_are_too_old(url: str) -> None:
     history.close()
 
 
-def test_only_the_namespaces_that_are_asked_for_are_read(history: History) -> None:
+def test_only_the_namespaces_that_are_asked_for_are_read(history: RunHistory) -> None:
     history.record(news(running("a", namespace="one").build(), running("b", namespace="two").build()), at(11))
     assert {key.namespace for key, _ in history.shares(NOW, LATER, namespaces=["two"])} == {"two"}
     assert list(history.shares(NOW, LATER, namespaces=[])) == []
@@ -175,7 +174,7 @@ def test_killed_at_any_statement_it_counts_nothing_twice_and_loses_nothing(url: 
     keep = Keep(detail=timedelta(minutes=1))
     died = statement = 0
     while True:
-        history = History.open(url, keep)
+        history = RunHistory.open(url, keep)
         left = statement
 
         def stop(*_: object) -> None:
@@ -197,14 +196,14 @@ def test_killed_at_any_statement_it_counts_nothing_twice_and_loses_nothing(url: 
             history._engine.dispose(close=True)
         break
     assert died > 15
-    history = History.open(url, keep)
+    history = RunHistory.open(url, keep)
     use = total(history)
     assert (use.preempted, use.waits, use.ended) == (1, 3, 2)
     history.close()
 
 
 def test_a_full_disk_is_told_and_nothing_is_lost_of_what_was_committed(tmp_path: Path) -> None:
-    history = History.open(f"sqlite:///{tmp_path / 'small.db'}")
+    history = RunHistory.open(f"sqlite:///{tmp_path / 'small.db'}")
 
     @event.listens_for(history._engine, "begin")
     def small(connection: object) -> None:
@@ -225,57 +224,24 @@ def test_a_full_disk_is_told_and_nothing_is_lost_of_what_was_committed(tmp_path:
     history.close()
 
 
-def test_a_history_of_yesterday_is_brought_up_to_date_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    history = History.open(url)
-    history.record(news(finished(end=100)), at(101))
-    history.close()
-
-    def second(connection: object) -> None:
-        connection.execute(text("ALTER TABLE runs ADD COLUMN more INTEGER"))  # type: ignore[attr-defined]
-
-    migrations = (*tables.MIGRATIONS, second)
-    monkeypatch.setattr(tables.migrate, "__defaults__", (migrations,))
-    for _ in range(2):
-        History.open(url).close()
-    monkeypatch.undo()
-    with pytest.raises(ConfigurationError, match="newer"):
-        History.open(url)
-
-
-def test_a_migration_that_fails_changes_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    History.open(url).close()
-
-    def broken(connection: object) -> None:
-        connection.execute(text("ALTER TABLE runs ADD COLUMN more INTEGER"))  # type: ignore[attr-defined]
-        raise Killed
-
-    monkeypatch.setattr(tables.migrate, "__defaults__", ((*tables.MIGRATIONS, broken),))
-    with pytest.raises(Killed):
-        History.open(url)
-    monkeypatch.undo()
-    history = History.open(url)
-    history.record(news(finished()), at(101))
-    history.close()
-
-
 @pytest.mark.parametrize("wrong", ["mysql://host/name", "history.db", "postgresql://host:port/x"])
 def test_another_url_is_refused(wrong: str) -> None:
     with pytest.raises(ConfigurationError, match="sqlite:///FILE"):
-        History.open(wrong)
+        RunHistory.open(wrong)
 
 
 def test_a_database_that_is_away_is_told() -> None:
     with pytest.raises(HistoryUnavailable):
-        History.open("postgresql://nobody@/none?host=/nonexistent")
+        RunHistory.open("postgresql://nobody@/none?host=/nonexistent")
 
 
 def test_two_consoles_that_record_and_sum_up_at_once_count_nothing_twice(url: str) -> None:
     from threading import Thread
 
     keep = Keep(detail=timedelta(minutes=1))
-    consoles = [History.open(url, keep) for _ in range(2)]
+    consoles = [RunHistory.open(url, keep) for _ in range(2)]
 
-    def work(console: History) -> None:
+    def work(console: RunHistory) -> None:
         for _ in range(3):
             for each in lives(5):
                 console.record(each, at(41))
@@ -296,4 +262,4 @@ def test_two_consoles_that_record_and_sum_up_at_once_count_nothing_twice(url: st
 def test_a_file_of_another_program_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a database, and longer than a header of one" * 50)
     with pytest.raises(HistoryUnavailable):
-        History.open(f"sqlite:///{tmp_path / 'notes.txt'}")
+        RunHistory.open(f"sqlite:///{tmp_path / 'notes.txt'}")

@@ -83,10 +83,10 @@ def test_the_user_is_named_by_the_label_or_else_by_the_namespace() -> None:
 
 
 def test_the_run_of_a_workload_that_is_deleted_ends() -> None:
-    end = news_of_removal(running().build(), at(50)).end
+    end = news_of_removal(news_of(running().build()), at(50)).end
     assert end is not None
     assert (end.outcome, end.at) == (Outcome.DELETED, at(50))
-    assert news_of_removal(submitted().build(), at(50)).end is None
-    told = news_of_removal(finished(), at(500)).end
+    assert news_of_removal(news_of(submitted().build()), at(50)).end is None
+    told = news_of_removal(news_of(finished()), at(500)).end
     assert told is not None
     assert told.outcome is Outcome.SUCCEEDED

@@ -70,8 +70,9 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunNews(msgspec.Struct, frozen=True, kw_only=True):
-    """What a workload tells: its present run, and the end of that one or of the run before."""
+    """What a workload tells: its present run, and the end of that one or of the run before. `workload` is its UID."""
 
+    workload: str
     run: Run | None = None
     end: RunEnd | None = None
 

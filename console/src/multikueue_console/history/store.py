@@ -24,7 +24,7 @@ from multikueue_console.history.runs import Gap, Outcome, Run, RunEnd, RunNews
 from multikueue_console.history.tables import GAPS, HOURS, RUNS, STATE, migrate
 from multikueue_console.history.use import HourKey, Share, Use, hour_of, shares_of
 
-__all__ = ["History", "HistoryUnavailable", "Keep"]
+__all__ = ["RunHistory", "HistoryUnavailable", "Keep"]
 
 BATCH = 1000
 """Runs that are summed up in one transaction."""
@@ -55,7 +55,7 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
     most: int = 1_000_000
 
 
-class History:
+class RunHistory:
     """Its methods block: call them in a thread. Each raises HistoryUnavailable, and has then changed nothing, but for
     `fold`, whose batches stay."""
 

@@ -35,16 +35,15 @@ def news_of(workload: Workload) -> RunNews:
     The user is who the label says it is for, else its namespace.
     """
     run = _run(workload)
-    return RunNews(run=run, end=_end(workload, run or _known(workload)))
+    return RunNews(workload=workload.metadata.uid, run=run, end=_end(workload, run or _known(workload)))
 
 
-def news_of_removal(workload: Workload, now: datetime) -> RunNews:
-    """The same of a workload that was deleted, as it was last seen: a run that had not ended ends."""
-    news = news_of(workload)
-    if news.run is None or news.end is not None:
-        return news
-    at = workload.metadata.deletion_timestamp or now
-    return RunNews(run=news.run, end=RunEnd(run=news.run, at=at, outcome=Outcome.DELETED))
+def news_of_removal(last: RunNews, now: datetime) -> RunNews:
+    """The news of a workload that was deleted, by the last that it told: a run that had not ended ends."""
+    if last.run is None or last.end is not None:
+        return last
+    end = RunEnd(run=last.run, at=max(now, last.run.reserved_at or now), outcome=Outcome.DELETED)
+    return RunNews(workload=last.workload, run=last.run, end=end)
 
 
 def _known(workload: Workload) -> Run:
