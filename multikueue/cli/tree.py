@@ -59,6 +59,8 @@ ALIASES: Mapping[str, str] = {
 ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "console": ("multikueue-console", "See queues, workloads and clusters in the browser."),
     "demo": ("multikueue-simulator", "Show the main job on simulated clusters, with nothing but Python."),
+    "record": ("multikueue-console", "Record what becomes of workloads, until it is stopped."),
+    "report": ("multikueue-console", "Show who used and waited how much."),
     "simulate-faults": ("multikueue-simulator", "Look for faults of the manager on simulated clusters."),
 }
 """Our commands in another distribution: its name and the command's help, for installations without it."""

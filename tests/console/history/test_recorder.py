@@ -9,7 +9,7 @@ import pytest
 from multikueue.testing import NOW
 from multikueue_console.history.recorder import Recorder
 from multikueue_console.history.runs import RunNews
-from multikueue_console.history.store import RunHistory, HistoryUnavailable
+from multikueue_console.history.store import HistoryUnavailable, RunHistory
 from multikueue_console.history.story import news_of
 from tests.console.history.lives import at, evicted, finished, readmitted, running, submitted
 

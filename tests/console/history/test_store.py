@@ -11,7 +11,7 @@ from multikueue.api.kueue.workload import Workload
 from multikueue.errors import ConfigurationError
 from multikueue.testing import NOW
 from multikueue_console.history.runs import RunNews
-from multikueue_console.history.store import RunHistory, HistoryUnavailable, Keep
+from multikueue_console.history.store import HistoryUnavailable, Keep, RunHistory
 from multikueue_console.history.story import news_of, news_of_removal
 from multikueue_console.history.use import Use, sums
 from tests.builders.workloads import WorkloadBuilder

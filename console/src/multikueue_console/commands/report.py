@@ -35,8 +35,6 @@ class ReportFormat(StrEnum):
 def _dimensions(text: str) -> tuple[str, ...]:
     from multikueue_console.history.use import DIMENSIONS
 
-    if not isinstance(text, str):  # the default, parsed before
-        return text
     found = tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
     if wrong := [each for each in found if each not in DIMENSIONS]:
         raise typer.BadParameter(f"there is no dimension {wrong[0][:50]!r}; there are {', '.join(DIMENSIONS)}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from multikueue_console.history.store import RunHistory, Keep
+    from multikueue_console.history.store import Keep, RunHistory
 
 __all__ = ["HistoryUrl", "opened"]
 

@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 
 from multikueue_console.history.runs import Gap, RunNews
-from multikueue_console.history.store import RunHistory, HistoryUnavailable
+from multikueue_console.history.store import HistoryUnavailable, RunHistory
 from multikueue_console.history.story import news_of_removal
 
 __all__ = ["Recorder"]

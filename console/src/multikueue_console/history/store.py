@@ -24,7 +24,7 @@ from multikueue_console.history.runs import Gap, Outcome, Run, RunEnd, RunNews
 from multikueue_console.history.tables import GAPS, HOURS, RUNS, STATE, migrate
 from multikueue_console.history.use import HourKey, Share, Use, hour_of, shares_of
 
-__all__ = ["RunHistory", "HistoryUnavailable", "Keep"]
+__all__ = ["HistoryUnavailable", "Keep", "RunHistory"]
 
 BATCH = 1000
 """Runs that are summed up in one transaction."""

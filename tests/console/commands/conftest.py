@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.cli.conftest import authority, world
+
+__all__ = ["authority", "world"]
