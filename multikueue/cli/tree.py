@@ -62,6 +62,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "record": ("multikueue-console", "Record what becomes of workloads, until it is stopped."),
     "report": ("multikueue-console", "Show who used and waited how much."),
     "simulate-faults": ("multikueue-simulator", "Look for faults of the manager on simulated clusters."),
+    "top": ("multikueue-console", "See queues, workloads and clusters in the terminal."),
 }
 """Our commands in another distribution: its name and the command's help, for installations without it."""
 

@@ -1,1 +1,1 @@
-"""The console in a terminal."""
+"""What a terminal shows: tables and stories as text, and the application that moves between them."""
