@@ -7,12 +7,14 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from multikueue.api.kueue.workload import PodSetRequest
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.testing import NOW
-from multikueue_console.history.outlook import HORIZON, PlayedJob, forecast, play
+from multikueue_console.history.outlook import HORIZON, PlayedJob, forecast, jobs_of, objects_of, play
 from multikueue_console.history.run_times import FEWEST, JobShape, RunTimes
 from multikueue_console.history.runs import Outcome, Run
-from tests.builders import cluster_queue, flavor, local_queue, namespace
+from multikueue_console.model.objects import SeenObjects
+from tests.builders import cluster_queue, flavor, local_queue, namespace, workload
 
 HOUR = timedelta(hours=1)
 SHAPE = JobShape("cq", "ada", "cpu-1")
@@ -90,3 +92,24 @@ def test_a_forecast_has_a_range_and_a_middle() -> None:
 )
 def test_what_is_unknown_is_told_as_unknown(jobs: Iterable[PlayedJob], times: RunTimes) -> None:
     assert forecast(objects(), [*jobs], times, NOW, random.Random(1)) == {FIRST.key: None}
+
+
+def test_what_a_console_has_seen_is_played() -> None:
+    going = workload("going").queue("lq").request(cpu=1).created(NOW - HOUR).reserved("cq", at=NOW - HOUR / 2).build()
+    over = workload("over").queue("lq").request(cpu=1).created(NOW).admitted(at=NOW).finished(at=NOW).build()
+    waits = workload("waits").queue("lq").created(NOW).build()
+    asks = replace(waits.status, resource_requests=(PodSetRequest(name="main", resources={"cpu": "1"}),))
+    queue, local = cluster_queue("cq").quota("default", cpu=1).strict_fifo().build(), local_queue("lq", "cq").build()
+    shown = [going, over, replace(waits, status=asks), workload("new").queue("lq").created(NOW).build()]
+    seen_objects = SeenObjects(
+        workloads={each.key: each for each in shown},
+        cluster_queues={queue.key: queue},
+        local_queues={local.key: local},
+    )
+    jobs = jobs_of(seen_objects)
+    assert [(each.key.name, each.started, each.flavors) for each in jobs] == [
+        ("going", NOW - HOUR / 2, {"cpu": "default"}),
+        ("waits", None, {}),
+    ]
+    others = [namespace("default").build(), flavor().build()]
+    assert play([*others, *objects_of(seen_objects)], jobs, lambda _, __: 3600, NOW) == {waits.key: NOW + HOUR / 2}

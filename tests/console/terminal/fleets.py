@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from multikueue.api.kueue.workload import Workload
+from msgspec.structs import replace
+
+from multikueue.api.kueue.workload import PodSetRequest, Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.testing import NOW
 from multikueue_console.model.lines import lines_of, places_in
@@ -83,15 +85,7 @@ def a_fleet() -> FixedFleet:
     )
     gpus = {"nvidia.com/gpu": 4}
     fleet.show(
-        *(
-            workload(f"llama-{number}", namespace="team-a")
-            .queue("train")
-            .owner_job(f"llama-{number}")
-            .request(gpus)
-            .created(NOW + timedelta(minutes=number))
-            .build()
-            for number in range(3)
-        ),
+        *(_waiting(f"llama-{number}", NOW + timedelta(minutes=number)) for number in range(3)),
         workload("bert", namespace="team-a")
         .queue("train")
         .owner_job("bert")
@@ -111,3 +105,10 @@ def a_fleet() -> FixedFleet:
         .build(),
     )
     return fleet
+
+
+def _waiting(name: str, created: datetime) -> Workload:
+    """As the manager has looked at it: its status tells what it asks for."""
+    made = workload(name, namespace="team-a").queue("train").owner_job(name).created(created).build()
+    asked = (PodSetRequest(name="main", resources={"nvidia.com/gpu": "4"}),)
+    return replace(made, status=replace(made.status, resource_requests=asked))

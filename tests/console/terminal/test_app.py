@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 from textual.widgets import DataTable, RichLog, Static
 
 from multikueue.api.meta import ObjectKey
-from multikueue_console.terminal.app import Act, TopApp
+from multikueue_console.terminal.app import TopApp, WorkloadAction
 from tests.builders.workloads import workload
 from tests.console.terminal.fleets import FixedFleet, a_fleet
 from tests.console.terminal.picture import picture
@@ -23,7 +23,7 @@ async def logs(key: ObjectKey) -> AsyncIterator[str]:
         yield f"[{key.name}] epoch {number}"
 
 
-def app(fleet: FixedFleet | None = None, act: Act | None = None) -> TopApp:
+def app(fleet: FixedFleet | None = None, act: WorkloadAction | None = None) -> TopApp:
     return TopApp(fleet or a_fleet(), title="all namespaces", logs=logs, act=act)
 
 

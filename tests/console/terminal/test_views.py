@@ -68,6 +68,7 @@ def test_a_story_says_why_it_waits_where_it_stands_and_what_happened() -> None:
     assert story is not None
     lines = views.story_lines(story, LATER)
     assert "Place:     2 of 3" in lines
+    assert "Starts:    soon" in views.story_lines(story, LATER, "soon")
     assert any(line.strip().endswith("Submitted") for line in lines)
     ran = a_fleet().story(ObjectKey("team-a", "bert"))
     assert ran is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncIterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT
 from typing import TYPE_CHECKING, Annotated
@@ -14,11 +15,28 @@ import typer
 from multikueue.cli.access.connection import ContextChoice, ManagerOptions, run_async
 from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.exit import CommandFailed
+from multikueue_console.commands.stored import HistoryUrl, opened
 
 if TYPE_CHECKING:
-    from multikueue.api.meta import ObjectKey
+    from multikueue.api.meta import Object, ObjectKey
+    from multikueue.kube.cluster_client import ClusterClient
+    from multikueue_console.history.outlook import Forecast
+    from multikueue_console.history.store import RunHistory
+    from multikueue_console.terminal.views import SeenFleet
 
-__all__ = ["top"]
+__all__ = ["Outlook", "OwnCommands", "top"]
+
+EVERY = 60.0
+"""Seconds between two estimates."""
+
+MOST_WAITING = 300
+"""Jobs in all lines beyond which nothing is estimated: it would take the terminal's time."""
+
+MOST_PAST = 2_000
+"""Jobs as which others come in each play."""
+
+MOST_RUNS = 20_000
+"""The newest runs, of which run times are taken."""
 
 Spaces = Annotated[
     list[str],
@@ -28,10 +46,17 @@ Actions = Annotated[bool, typer.Option("--actions", help="Keys may hold, release
 
 
 @bundled
-def top(namespace: Spaces = [], actions: Actions = False, *, manager: ManagerOptions) -> None:  # noqa: B006  # as typer has it
+def top(
+    namespace: Spaces = [],  # noqa: B006  # as typer has it
+    actions: Actions = False,
+    url: HistoryUrl = None,
+    *,
+    manager: ManagerOptions,
+) -> None:
     """See queues, workloads and clusters in the terminal.
 
     It shows what your kubeconfig may see, and changes nothing without --actions. Keys are as in k9s; ? lists them.
+    With a history it estimates when jobs start.
 
     \b
     Examples:
@@ -44,10 +69,11 @@ def top(namespace: Spaces = [], actions: Actions = False, *, manager: ManagerOpt
         raise CommandFailed("`multikueue top` needs textual: pip install 'multikueue-console[top]'") from None
     if not sys.stdout.isatty():
         raise CommandFailed("`multikueue top` needs a terminal; `multikueue workloads list` is for pipes")
-    run_async(lambda: _show(manager.target, namespace, may_act=actions))
+    with opened(url) if url else nullcontext() as history:
+        run_async(lambda: _show(manager.target, namespace, history, may_act=actions))
 
 
-async def _show(target: ContextChoice, namespaces: list[str], *, may_act: bool) -> None:
+async def _show(target: ContextChoice, namespaces: list[str], history: RunHistory | None, *, may_act: bool) -> None:
     import anyio
 
     from multikueue.runtime.clock import SystemClock
@@ -59,9 +85,70 @@ async def _show(target: ContextChoice, namespaces: list[str], *, may_act: bool) 
         watch = FleetWatch(client, await scope_of(client, namespaces, own), SystemClock())
         await tasks.start(watch.run)
         where = ", ".join(filter(None, watch.scope)) or "all namespaces"
-        app = TopApp(watch, title=where, logs=commands.logs, act=commands.act if may_act else None)
-        await app.run_async()
+        act = commands.act if may_act else None
+        outlook = Outlook(watch)
+        if history is not None:
+            tasks.start_soon(outlook.run, client, history)
+        await TopApp(watch, title=where, logs=commands.logs, act=act, expected=outlook.expected).run_async()
         tasks.cancel_scope.cancel()
+
+
+class Outlook:
+    """When jobs start that wait, by the run times in the history; computed again each minute."""
+
+    def __init__(self, fleet: SeenFleet) -> None:
+        self._fleet = fleet
+        self._told: dict[ObjectKey, Forecast | None] = {}
+
+    def expected(self, key: ObjectKey) -> str:
+        """The range of the start in UTC, or that it is unknown; empty for a job that nothing was computed of."""
+        if key not in self._told:
+            return ""
+        found = self._told[key]
+        if found is None:
+            return "unknown: too few jobs were seen, or too many wait before it"
+        return f"about {found.middle:%m-%d %H:%M}, in 4 of 5 cases from {found.low:%m-%d %H:%M} to {found.high:%m-%d %H:%M} UTC"
+
+    async def run(self, client: ClusterClient, history: RunHistory) -> None:
+        """Compute until it is cancelled. Who may not list flavors and namespaces gets no estimate."""
+        import anyio
+
+        from multikueue.api import kinds
+        from multikueue.errors import Forbidden
+
+        try:
+            flavors = (await client.list(kinds.RESOURCE_FLAVORS)).items
+            namespaces = (await client.list(kinds.NAMESPACES)).items
+        except Forbidden:
+            return
+        while True:
+            await self.compute(history, [*flavors, *namespaces])
+            await anyio.sleep(EVERY)
+
+    async def compute(self, history: RunHistory, more: Sequence[Object]) -> None:
+        """Compute once, with these flavors and namespaces."""
+        import random
+        from functools import partial
+
+        import anyio.to_thread
+
+        from multikueue_console.history.outlook import forecast, jobs_of, objects_of
+        from multikueue_console.history.run_times import RunTimes
+        from multikueue_console.history.store import HistoryUnavailable
+
+        now, seen = self._fleet.now(), self._fleet.seen
+        jobs = jobs_of(seen)
+        if sum(job.started is None for job in jobs) > MOST_WAITING:
+            self._told = {job.key: None for job in jobs if job.started is None}
+            return
+        try:
+            runs = await anyio.to_thread.run_sync(partial(history.runs, most=MOST_RUNS))
+        except HistoryUnavailable:
+            return  # the last estimates stay
+        past = [*jobs, *jobs_of(seen, is_over=True)][-MOST_PAST:]
+        objects, luck = [*more, *objects_of(seen)], random.Random(1)  # noqa: S311  # not a secret
+        compute = partial(forecast, objects, jobs, RunTimes(runs, now), now, luck, past=past)
+        self._told = await anyio.to_thread.run_sync(compute)
 
 
 class OwnCommands:

@@ -1,7 +1,8 @@
 """When will it start? The line of the queues, played forward through the manager's own quota engine with drawn run times.
 
 A play begins with what there is: queues, what runs, and who waits. Each job ends after a run time that is drawn from those that
-were seen, and the engine decides who starts next. Many plays give a range. Jobs that nobody has submitted yet are in no play.
+were seen, and the engine decides who starts next. Jobs come as they came before, from a moment on that is drawn. Many plays
+give a range.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 from multikueue.api.kueue.workload import (
     ADMITTED,
     EVICTED,
+    FINISHED,
     QUOTA_RESERVED,
     REQUEUED,
     Admission,
@@ -26,13 +28,19 @@ from multikueue.api.kueue.workload import (
     PodSetAssignment,
     Workload,
     WorkloadSpec,
+    queue_of,
+    waits_for_quota,
+    workload_spec,
 )
 from multikueue.api.meta import Condition, ConditionStatus, Object, ObjectKey, ObjectMeta, encode, with_condition
 from multikueue.api.values import quantity
 from multikueue.quota.engine import Engine, EngineRules
-from multikueue_console.history.run_times import DrawnTimes, JobShape, RunTimes
+from multikueue_console.history.run_times import DrawnTimes, JobShape, RunTimes, size_class
+from multikueue_console.history.story import is_gpu
+from multikueue_console.model.objects import SeenObjects
+from multikueue_console.model.workloads import USER_LABEL, amounts
 
-__all__ = ["Forecast", "PlayedJob", "forecast", "play"]
+__all__ = ["Forecast", "PlayedJob", "forecast", "jobs_of", "objects_of", "play"]
 
 PLAYS = 40
 """Plays of one forecast."""
@@ -66,6 +74,44 @@ class Forecast(msgspec.Struct, frozen=True):
     high: datetime
 
 
+def objects_of(seen: SeenObjects) -> list[Object]:
+    """What a play needs of what a console has seen; flavors and namespaces are not among it."""
+    kinds = (seen.checks, seen.cohorts, seen.cluster_queues, seen.local_queues)
+    return [each for kind in kinds for each in (kind or {}).values()]
+
+
+def jobs_of(seen: SeenObjects, *, is_over: bool = False) -> list[PlayedJob]:
+    """The jobs that have quota or wait for it; those that are over, if `is_over`. One that waits and does not tell yet what it
+    asks for is left out."""
+    found = []
+    for key, each in seen.workloads.items():
+        has_quota = each.has(QUOTA_RESERVED) and each.status.admission is not None
+        asked, created = amounts(each), each.metadata.creation_timestamp
+        if created is None or not asked or each.has(FINISHED) is not is_over:
+            continue
+        if not (has_quota or waits_for_quota(each)):
+            continue
+        reserved = each.condition(QUOTA_RESERVED)
+        admission = each.status.admission if has_quota else None
+        queue = admission.cluster_queue if admission is not None else seen.cluster_queue_of(queue_of(each))
+        gpus = sum(amount for name, amount in asked.items() if is_gpu(name))
+        size = size_class(asked.get("cpu", 0) / quantity.scale("cpu"), gpus)
+        shape = JobShape(queue, each.metadata.labels.get(USER_LABEL) or key.namespace, size)
+        assigned = admission.pod_set_assignments if admission is not None else ()
+        job = PlayedJob(
+            key=key,
+            queue=queue_of(each).name,
+            shape=shape,
+            amounts=asked,
+            created=created,
+            priority=workload_spec(each).priority,
+            started=reserved.last_transition_time if has_quota and reserved is not None else None,
+            flavors={resource: flavor for sets in assigned for resource, flavor in sets.flavors.items()},
+        )
+        found.append(job)
+    return found
+
+
 Seconds = Callable[[PlayedJob, float], float | None]
 """The run time of a job that has run for so many seconds; None if it is not known."""
 
@@ -77,21 +123,44 @@ def forecast(
     now: datetime,
     luck: random.Random,
     *,
+    past: Sequence[PlayedJob] = (),
     rules: EngineRules | None = None,
     plays: int = PLAYS,
 ) -> dict[ObjectKey, Forecast | None]:
     """When each job starts that waits; None where it is unknown: too few run times were seen in its queue or in one that it
     shares quota with, the engine would never start it, or not before the horizon in one of five plays.
 
-    `objects` are the queues, cohorts, flavors, checks and namespaces, as the manager sees them.
+    `objects` are the queues, cohorts, flavors, checks and namespaces, as the manager sees them; `past` are the jobs that were
+    submitted so far, as which others will come.
     """
     waiting = {job.key for job in jobs if job.started is None}
     starts: dict[ObjectKey, list[datetime]] = {key: [] for key in waiting}
     for _ in range(plays):
         drawn = times.resampled(luck)
-        for key, start in play(objects, jobs, partial(_drawn, drawn), now, rules=rules).items():
+        to_come = _as_before(past, now, luck)
+        played = _Play(objects, jobs, to_come, partial(_drawn, drawn), now, rules or EngineRules())
+        for key, start in played.until(now + HORIZON, wanted=waiting).items():
             starts[key].append(start)
     return {key: _range(sorted(each), plays) for key, each in starts.items()}
+
+
+def _as_before(past: Sequence[PlayedJob], now: datetime, luck: random.Random) -> list[PlayedJob]:
+    """The jobs of the past once more, from a moment on that is drawn; after the last one it goes on with the first."""
+    first = min((job.created for job in past), default=now)
+    span = (now - first).total_seconds()
+    if span <= 0:
+        return []
+    begin = luck.uniform(0.0, span)
+    return [
+        replace(
+            job,
+            key=ObjectKey(job.key.namespace, f"{job.key.name} again"),
+            created=now + timedelta(seconds=((job.created - first).total_seconds() - begin) % span),
+            started=None,
+            flavors={},
+        )
+        for job in past
+    ]
 
 
 def _drawn(times: DrawnTimes, job: PlayedJob, elapsed: float) -> float | None:
@@ -117,7 +186,9 @@ def play(
 ) -> dict[ObjectKey, datetime]:
     """The first start of each job that waits at `now`, and of the `arrivals`, which come when they are created. A job without
     a run time holds its quota for ever."""
-    return _Play(objects, jobs, arrivals, seconds, now, rules or EngineRules()).until(now + horizon)
+    jobs, arrivals = [*jobs], [*arrivals]
+    wanted = {job.key for job in (*jobs, *arrivals) if job.started is None}
+    return _Play(objects, jobs, arrivals, seconds, now, rules or EngineRules()).until(now + horizon, wanted=wanted)
 
 
 class _Life:
@@ -144,7 +215,6 @@ class _Play:
         self._events: list[tuple[datetime, int, _Life, int]] = []
         self._lives: dict[ObjectKey, _Life] = {}
         self._starts: dict[ObjectKey, datetime] = {}
-        self._waiting: set[ObjectKey] = set()
         self._now = now
         for each in objects:
             self._engine.observe(None, each, now)
@@ -153,9 +223,11 @@ class _Play:
         self._events += [(job.created, next(self._count), _Life(job), -1) for job in arrivals]
         heapify(self._events)
 
-    def until(self, horizon: datetime) -> dict[ObjectKey, datetime]:
+    def until(self, horizon: datetime, *, wanted: Collection[ObjectKey]) -> dict[ObjectKey, datetime]:
+        """The starts of these jobs, as far as they come before the horizon."""
+        left = set(wanted)
         self._look()
-        while (due := self._due()) is not None and due <= horizon and (self._waiting or self._are_to_come()):
+        while (left := left - self._starts.keys()) and (due := self._due()) is not None and due <= horizon:
             self._now = max(self._now, due)
             while self._events and self._events[0][0] <= self._now:
                 _, _, life, run = heappop(self._events)
@@ -164,10 +236,7 @@ class _Play:
                 elif run == life.run:
                     self._engine.observe(life.seen, None, self._now)
             self._look()
-        return self._starts
-
-    def _are_to_come(self) -> bool:
-        return any(run < 0 for _, _, _, run in self._events)
+        return {key: start for key, start in self._starts.items() if key in wanted}
 
     def _due(self) -> datetime | None:
         look = self._engine.scheduler.next_look(self._now)
@@ -177,9 +246,7 @@ class _Play:
     def _arrive(self, life: _Life) -> None:
         self._lives[life.job.key] = life
         self._engine.observe(None, life.seen, self._now)
-        if life.job.started is None:
-            self._waiting.add(life.job.key)
-        else:
+        if life.job.started is not None:
             self._run(life, life.job.started)
 
     def _run(self, life: _Life, started: datetime) -> None:
@@ -206,7 +273,6 @@ class _Play:
         life.seen = _with(life.seen, (QUOTA_RESERVED, ADMITTED), self._now, admission=admission)
         self._engine.observe(None, life.seen, self._now)
         self._starts.setdefault(life.seen.key, self._now)
-        self._waiting.discard(life.seen.key)
         self._run(life, self._now)
 
     def _evict(self, life: _Life) -> None:

@@ -49,8 +49,8 @@ class RunTimes:
         self._seen = {group: sorted(each) for group, each in seen.items() if sum(ended for _, ended in each) >= FEWEST}
 
     def resampled(self, luck: random.Random) -> DrawnTimes:
-        """The same with each run weighed anew by luck (the Bayesian bootstrap): how little is known of a few runs shows in how
-        much the draws of several differ."""
+        """The same with each run given another weight by luck (the Bayesian bootstrap): how little is known of a few runs shows
+        in how much the draws of several differ."""
         return DrawnTimes(self._seen, luck)
 
 

@@ -26,7 +26,7 @@ from multikueue.api.values import quantity
 from multikueue_console.history.runs import Outcome, Run, RunEnd, RunNews
 from multikueue_console.model.workloads import USER_LABEL
 
-__all__ = ["news_of", "news_of_removal"]
+__all__ = ["is_gpu", "news_of", "news_of_removal"]
 
 
 def news_of(workload: Workload) -> RunNews:
@@ -80,7 +80,7 @@ def _run(workload: Workload) -> Run | None:
         user=known.user,
         cluster=known.cluster,
         cpu=amounts.get("cpu", 0) / quantity.scale("cpu"),
-        gpu=float(sum(amount for name, amount in amounts.items() if _is_gpu(name))),
+        gpu=float(sum(amount for name, amount in amounts.items() if is_gpu(name))),
         queued_at=workload.metadata.creation_timestamp if is_first and evicted is None else None,
         reserved_at=reserved.last_transition_time,
         started_at=admitted.last_transition_time if admitted is not None and admitted.status == "True" else None,
@@ -115,7 +115,7 @@ def _queue(workload: Workload) -> str:
         return ""  # the object is of others; its run counts all the same
 
 
-def _is_gpu(resource: str) -> bool:
+def is_gpu(resource: str) -> bool:
     """Whether a resource counts GPUs: `nvidia.com/gpu`, `amd.com/gpu`, `gpu.intel.com/i915`, or a share of one."""
     vendor, _, name = resource.rpartition("/")
     return name == "gpu" or name.startswith(("gpu.", "mig-")) or vendor.startswith("gpu.")

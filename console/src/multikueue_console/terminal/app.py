@@ -1,4 +1,4 @@
-"""`multikueue top`: the tables with keys as in k9s, a workload's story, and its logs."""
+"""`multikueue top`, one file for all screens: the tables with keys as in k9s, a workload's story, and its logs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue_console.terminal import views
 from multikueue_console.terminal.views import MOST_ROWS, SeenFleet, TextTable
 
-__all__ = ["Act", "Logs", "TopApp"]
+__all__ = ["Logs", "TopApp", "WorkloadAction"]
 
 REFRESH = 0.5
 """Seconds between two looks at whether anything has changed."""
@@ -29,7 +29,7 @@ AGEING = 20
 Logs = Callable[[ObjectKey], AsyncIterator[str]]
 """Follows the logs of a workload's job, line by line."""
 
-Act = Callable[[str, ObjectKey], Awaitable[str]]
+WorkloadAction = Callable[[str, ObjectKey], Awaitable[str]]
 """Does what a key asks for to a workload, and returns what came of it in a sentence."""
 
 VIEWS: Mapping[str, str] = {
@@ -141,7 +141,9 @@ class StoryScreen(Screen[None]):
     def _draw(self) -> None:
         fleet = self.top.fleet
         story = fleet.story(self.key)
-        lines = views.story_lines(story, fleet.now()) if story is not None else ["It is gone."]
+        lines = ["It is gone."]
+        if story is not None:
+            lines = views.story_lines(story, fleet.now(), self.top.expected(self.key))
         self.query_one("#story", Static).update(Text("\n".join(lines)))
 
 
@@ -202,9 +204,18 @@ class TopApp(App[None]):
         *(Binding(key, f"act('{verb}')", verb.capitalize(), show=False) for key, verb in ACTIONS.items()),
     ]
 
-    def __init__(self, fleet: SeenFleet, *, title: str = "", logs: Logs, act: Act | None = None) -> None:
+    def __init__(
+        self,
+        fleet: SeenFleet,
+        *,
+        title: str = "",
+        logs: Logs,
+        act: WorkloadAction | None = None,
+        expected: Callable[[ObjectKey], str] = lambda _: "",
+    ) -> None:
         super().__init__()
-        self.fleet, self.logs, self._act, self._where = fleet, logs, act, title
+        self.fleet, self.logs, self.expected = fleet, logs, expected
+        self._act, self._where = act, title
         self._view, self._of, self._filter = "workloads", "", ""
         self._mark = ""
         self._sort: int | None = None

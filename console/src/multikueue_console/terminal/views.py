@@ -152,13 +152,14 @@ def sorted_by(table: TextTable, column: int, *, is_falling: bool = False) -> Tex
     return TextTable(table.titles, (*full, *(line for line in table.lines if not line.cells[column])))
 
 
-def story_lines(story: Story, now: datetime) -> list[str]:
-    """A workload's story: why it waits or where it runs, what it has, and what happened so far."""
+def story_lines(story: Story, now: datetime, expected: str = "") -> list[str]:
+    """A workload's story: why it waits or where it runs, what it has, and what happened so far. `expected`: when it starts."""
     row = story.row
     lines = [*story.answer.lines(), ""]
     facts = {
         "Queue": f"{row.queue} ({row.cluster_queue or 'no ClusterQueue'})",
         "Place": f"{story.place} of {story.line}" if story.place else "",
+        "Starts": expected if row.state == "Pending" else "",
         "User": row.user,
         "Priority": str(row.priority) if row.priority else "",
         "Pods": ", ".join(f"{count} {name}" for name, count in story.pod_sets.items()),
