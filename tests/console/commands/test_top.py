@@ -27,7 +27,7 @@ from tests.console.terminal.fleets import a_fleet
 
 PATIENCE = 40.0
 
-WAITING = ObjectKey("team-a", "llama-1")
+WAITING = ObjectKey("team-a", "llama-2")
 
 
 class Terminal:

@@ -15,6 +15,7 @@ from multikueue_console.history.run_times import FEWEST, JobShape, RunTimes
 from multikueue_console.history.runs import Outcome, Run
 from multikueue_console.model.objects import SeenObjects
 from tests.builders import cluster_queue, flavor, local_queue, namespace, workload
+from tests.console.history.coverage import told_and_true
 
 HOUR = timedelta(hours=1)
 SHAPE = JobShape("cq", "ada", "cpu-1")
@@ -113,3 +114,10 @@ def test_what_a_console_has_seen_is_played() -> None:
     ]
     others = [namespace("default").build(), flavor().build()]
     assert play([*others, *objects_of(seen_objects)], jobs, lambda _, __: 3600, NOW) == {waits.key: NOW + HOUR / 2}
+
+
+def test_ranges_hold_on_a_drawn_trace() -> None:
+    """In a few cases, which is a check of the machinery; `coverage` counts."""
+    found = [each for seed in (1,) for each in told_and_true("openb", seed, is_strict=True)]
+    assert len(found) >= 2
+    assert sum(told.low <= start <= told.high for told, start in found) >= len(found) / 2

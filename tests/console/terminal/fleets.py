@@ -65,8 +65,8 @@ class FixedFleet:
 
 def a_fleet() -> FixedFleet:
     queues = [
-        cluster_queue("research").cohort("all").quota("a100", {"nvidia.com/gpu": limits(16)}).active().build(),
-        cluster_queue("product").cohort("all").quota("a100", {"nvidia.com/gpu": limits(8)}).stopped().build(),
+        cluster_queue("research").cohort("all").quota("a100", {"nvidia.com/gpu": limits(8)}).active().build(),
+        cluster_queue("product").cohort("all").quota("a100", {"nvidia.com/gpu": limits(4)}).stopped().build(),
     ]
     locals_ = [
         local_queue("train", "research", namespace="team-a").build(),

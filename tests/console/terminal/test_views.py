@@ -30,7 +30,7 @@ def test_workloads_of_a_queue_or_of_a_cluster() -> None:
 def test_queues_have_a_line_for_each_resource_and_say_why_they_admit_nothing() -> None:
     table = views.queues(a_fleet())
     rows = {line.cells[0]: dict(zip(table.titles, line.cells, strict=True)) for line in table.lines}
-    assert rows["research"]["QUOTA"] == "16 nvidia.com/gpu of a100"
+    assert rows["research"]["QUOTA"] == "8 nvidia.com/gpu of a100"
     assert rows["product"]["WHY NOT"]
 
 

@@ -168,10 +168,12 @@ def _drawn(times: DrawnTimes, job: PlayedJob, elapsed: float) -> float | None:
 
 
 def _range(starts: Sequence[datetime], plays: int) -> Forecast | None:
-    """Plays in which it did not start count as later than all others."""
-    if not starts or (last := int(HIGH * plays)) >= len(starts):
+    """Plays in which it did not start count as later than all others. One more start lies between two neighbours of so many
+    with the same chance."""
+    last = round(HIGH * (plays + 1)) - 1
+    if last >= len(starts):
         return None
-    return Forecast(starts[int(LOW * plays)], starts[min(plays // 2, len(starts) - 1)], starts[last])
+    return Forecast(starts[max(0, round(LOW * (plays + 1)) - 1)], starts[plays // 2], starts[last])
 
 
 def play(

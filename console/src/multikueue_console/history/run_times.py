@@ -86,7 +86,7 @@ class DrawnTimes:
 def _distribution(seen: Sequence[tuple[float, bool]], luck: random.Random) -> tuple[list[float], list[float]]:
     """Run times in their order, and the share of jobs that have ended by each, by weights that luck draws."""
     weights = [luck.expovariate(1.0) for _ in seen]
-    going, left = 1.0, sum(weights)
+    going, left = 1.0, sum(weights) + luck.expovariate(1.0)  # one more, which is longer than all that were seen
     times, shares = list[float](), list[float]()
     for (seconds, has_ended), weight in zip(seen, weights, strict=True):
         if has_ended:
