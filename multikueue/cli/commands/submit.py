@@ -20,7 +20,7 @@ from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.manifests import Manifest, read_manifests
 from multikueue.cli.terminal.output import heading, note, note_unseen, print_document, print_table, say
 from multikueue.cli.terminal.progress import spinner
-from multikueue.cli.workload.lookup import InNamespace, refuse_unknown
+from multikueue.cli.workload.lookup import InNamespace
 from multikueue.cli.workload.quick_job import QuickJob
 
 if TYPE_CHECKING:
@@ -156,6 +156,7 @@ class _Told:
 
 async def _submit(call: _Call, jobs: list[Manifest]) -> None:
     """Raises what failed in the end."""
+    from multikueue.cli.workload.submission import job_name
     from multikueue.errors import ApiError, MultiKueueError
 
     told: list[_Told] = []
@@ -167,7 +168,7 @@ async def _submit(call: _Call, jobs: list[Manifest]) -> None:
             except CommandFailed as error:
                 failures.append(error)
             except ApiError as error:
-                failures.append(CommandFailed(f"{_name(job.tree)}: {error.message}"))
+                failures.append(CommandFailed(f"{job_name(job.tree)}: {error.message}"))
     if is_document(call.output):
         print_document({"items": [each.item for each in told]}, call.output)
     elif told and not call.dry_run:
@@ -193,52 +194,22 @@ async def _wait(call: _Call, told: list[_Told]) -> int:
 
 
 async def _submit_one(call: _Call, client: Client, manifest: Manifest, where: str) -> _Told:
-    from multikueue.api.kinds import LOCAL_QUEUES
-    from multikueue.api.kueue.workload import QUEUE_LABEL
     from multikueue.api.meta import ObjectKey
+    from multikueue.cli.workload.submission import job_name, submission
 
-    job = manifest.tree
-    if not _may_be_job(job["apiVersion"], job["kind"]):
-        raise CommandFailed(
-            f"{_name(job)} is no job, and has no queue: create it with `kubectl apply`, and where jobs need it, on the workers"
-        )
-    meta = job.setdefault("metadata", {})
-    labels = meta["labels"] = meta.get("labels") or {}
-    if call.queue:
-        labels[QUEUE_LABEL] = call.queue
-    into, there = labels.get(QUEUE_LABEL, ""), call.namespace or meta.get("namespace") or where
-    if meta.get("namespace") not in (None, there):
-        raise CommandFailed(f"{_name(job)} is of namespace {meta['namespace']}, and not of {there}")
-    if not into:
-        raise CommandFailed(f"{_name(job)} names no queue: give --queue, or the label {QUEUE_LABEL}")
-    async with spinner(f"{'checking' if call.dry_run else 'submitting'} {_name(job)}"):
-        await refuse_unknown(client, LOCAL_QUEUES, into, there)
-        made = await _make(client, job, there, dry_run=call.dry_run)
-    told = _Told({"job": _name(made), "namespace": there, "queue": into}, not is_document(call.output))
-    told.line(f"{_name(made)} {'would be submitted' if call.dry_run else 'submitted'} to queue {there}/{into}")
+    job = submission(manifest.tree, call.queue, call.namespace, where)
+    async with spinner(f"{'checking' if call.dry_run else 'submitting'} {job_name(job.tree)}"):
+        made = await job.send(client, dry_run=call.dry_run)
+    told = _Told({"job": job_name(made), "namespace": job.namespace, "queue": job.queue}, not is_document(call.output))
+    told.line(
+        f"{job_name(made)} {'would be submitted' if call.dry_run else 'submitted'} to queue {job.namespace}/{job.queue}"
+    )
     if call.dry_run:
-        await _foresee(call, client, made, ObjectKey(there, into), told)
+        await _foresee(call, client, made, ObjectKey(job.namespace, job.queue), told)
     else:
-        for text in await _missing(call, client, made, ObjectKey(there, into)):
+        for text in await _missing(call, client, made, ObjectKey(job.namespace, job.queue)):
             note(f"warning: {text}")
     return told
-
-
-def _may_be_job(api_version: str, kind: str) -> bool:
-    """Whether the kind is a known kind of job, or of a group that is neither of Kubernetes nor of Kueue: maybe declared."""
-    from multikueue.jobs.integrations.frameworks import FRAMEWORKS, TEMPLATES
-
-    known = {(each.kind.api_version, each.kind.kind) for each in (*FRAMEWORKS.values(), *TEMPLATES.values())}
-    group = api_version.rpartition("/")[0]
-    return (api_version, kind) in known or not ("." not in group or group.endswith((".k8s.io", "kueue.x-k8s.io")))
-
-
-async def _make(client: Client, job: Tree, namespace: str, *, dry_run: bool) -> Tree:
-    from multikueue.cli.workload.related_objects import collection_of
-
-    path = await collection_of(client, job["apiVersion"], job["kind"], namespace)
-    params = {"dryRun": "All"} if dry_run else None
-    return _tree(await client.request("POST", path, body=job, params=params))
 
 
 async def _missing(call: _Call, client: Client, job: Tree, queue: ObjectKey) -> list[str]:
@@ -339,15 +310,3 @@ def _line(queue: LocalQueue | ClusterQueue) -> str:
     waits = f"{pending} wait there" if pending else "nothing waits there"
     held = "" if policy == "None" else f", and it is held ({policy}): nothing begins until it is resumed"
     return f"{type(queue).__name__} {queue.metadata.name}: {waits}{held}"
-
-
-def _name(job: Tree) -> str:
-    meta = job.get("metadata", {})
-    return f"{job['kind'].lower()}/{meta.get('name') or meta.get('generateName', '')}"
-
-
-def _tree(answer: bytes) -> Tree:
-    import json
-
-    tree: Tree = json.loads(answer)
-    return tree

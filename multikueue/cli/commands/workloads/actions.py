@@ -213,17 +213,16 @@ async def _run(
 
 async def _cancel(client: Client, workload: Workload) -> _Step:
     from multikueue.answers.seen import typed_name
-    from multikueue.api.kueue.workload import FINISHED, any_owner_of
-    from multikueue.cli.workload.related_objects import RelatedObjects
+    from multikueue.api.kueue.workload import FINISHED
+    from multikueue.cli.workload.deletion import delete_job
 
-    job = any_owner_of(workload)
     what = typed_name(workload)
     cluster = "" if workload.has(FINISHED) else workload.status.cluster_name
     where = f" and its copy on {cluster}" if cluster else ""
 
     async def act() -> str:
-        path = await RelatedObjects(client, workload).path()
-        return await _delete(client, path, job.uid if job else workload.metadata.uid, what)
+        await delete_job(client, workload)
+        return f"{what} deleted"
 
     return _Step(
         f"Deletes {what} in namespace {workload.metadata.namespace}{where}.", f"deleting {what}", act, should_ask=True
@@ -234,9 +233,8 @@ def _cancel_alone(client: Client, seen: Seen, name: str) -> _Step:
     """An object that names no queue may be nobody's business here, such as the Deployment of a web page: if it is no Job
     that waits, whoever means it says its kind."""
     from multikueue.answers.codes import Code
-    from multikueue.api.meta import ObjectKey
+    from multikueue.cli.workload.deletion import delete_job_alone
     from multikueue.cli.workload.session import WithoutWorkload
-    from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 
     job, refusal = seen.job, WithoutWorkload(seen)
     assert job is not None, "it was seen"
@@ -245,19 +243,13 @@ def _cancel_alone(client: Client, seen: Seen, name: str) -> _Step:
     waits = job.kind == "Job" and not job.ready and job.end is None
     if "/" not in name and not job.queue and not waits:
         raise CommandFailed(f"{seen.name} names no queue: to delete it all the same, name it {seen.name}")
-    kind = next(each.kind for each in FRAMEWORKS.values() if each.kind.kind == job.kind)
 
     async def act() -> str:
-        return await _delete(client, kind.path(ObjectKey(seen.namespace, job.meta.name)), job.meta.uid, seen.name)
+        await delete_job_alone(client, job)
+        return f"{seen.name} deleted"
 
     effect = f"Deletes {seen.name} in namespace {seen.namespace}, which has no workload."
     return _Step(effect, f"deleting {seen.name}", act, should_ask=True)
-
-
-async def _delete(client: Client, path: str, uid: str, what: str) -> str:
-    body = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
-    await client.request("DELETE", path, body=body)
-    return f"{what} deleted"
 
 
 async def _hold(client: Client, workload: Workload) -> _Step | None:

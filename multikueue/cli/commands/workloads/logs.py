@@ -9,7 +9,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, run_async, settings_option
@@ -19,6 +18,7 @@ from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.durations import parse_duration
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
+from multikueue.cli.workload.log_choice import LogChoice
 from multikueue.cli.workload.lookup import InNamespace, Named
 
 if TYPE_CHECKING:
@@ -31,30 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["logs"]
 
 
-class _Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """The requested part of the logs."""
+class _Wish(LogChoice, frozen=True, kw_only=True):
+    """And how it is printed; `most`: the most containers that are followed at once."""
 
-    pod: str = ""
-    container: str = ""
-    all_containers: bool = False
     prefix: bool = False
     most: int = 50
-    query: dict[str, str] = {}
-
-    def containers(self, pod: PrintedPod) -> list[str]:
-        """The requested containers of a pod: the named one, all, or kubectl's default."""
-        from multikueue.api.kubernetes.printed import DEFAULT_CONTAINER_ANNOTATION
-
-        if self.pod not in ("", pod.metadata.name):
-            return []
-        spec = pod.spec
-        names = [each.name for each in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)]
-        if self.container:
-            return [self.container] if self.container in names else []
-        if self.all_containers:
-            return names
-        default = pod.metadata.annotations.get(DEFAULT_CONTAINER_ANNOTATION, "")
-        return [default] if default in names else [each.name for each in spec.containers[:1]]
 
 
 @dataclass(frozen=True)
