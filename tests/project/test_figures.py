@@ -7,8 +7,8 @@ import pytest
 from tests.project.figures import figures
 
 MOST = {
-    "modules": 354,
-    "lines": 66_300,
+    "modules": 360,
+    "lines": 66_700,
     "settings": 97,
     "methods of a class, at most": 35,
     "parameters of a function, at most": 9,

@@ -12,15 +12,16 @@ import anyio
 from multikueue.api.kueue.workload import FINISHED, SUCCEEDED, Workload
 from multikueue.cli.terminal.exit import ExitCode
 from multikueue.cli.terminal.output import note, one_line
-from multikueue.cli.workload.session import POLL_INTERVAL, WithoutWorkload, WorkloadSession, ended, open_workload
+from multikueue.cli.workload.session import POLL_INTERVAL, WithoutWorkload, ended, open_workload
 from multikueue.cli.workload.view import WorkloadView
 from multikueue.errors import MultiKueueError
 
 if TYPE_CHECKING:
     from multikueue.api.kubernetes.printed import PrintedPod
     from multikueue.cli.access.worker_access import WorkerAccess
+    from multikueue.kube.cluster_client import WatchingClient
 
-__all__ = ["exit_code", "wait_for"]
+__all__ = ["code_of", "exit_code", "wait_for"]
 
 FIRST = datetime.min.replace(tzinfo=UTC)
 PATIENCE = 5
@@ -37,7 +38,7 @@ async def wait_for(named: str, namespace: str, reach: WorkerAccess) -> tuple[str
         try:
             async with open_workload(named, namespace, reach) as session:
                 workload = await session.stay(_Patient())
-                return ended(workload), await _code_of(session, workload)
+                return ended(workload), await code_of(session.manager, session.reach, workload)
         except WithoutWorkload as error:
             reads += 1
             if reads > PATIENCE and said != (said := one_line(str(error))):
@@ -55,13 +56,14 @@ class _Patient:
         """Nothing is under way."""
 
 
-async def _code_of(session: WorkloadSession, workload: Workload) -> int:
+async def code_of(manager: WatchingClient, reach: WorkerAccess, workload: Workload) -> int:
+    """The exit code of a workload that is over: 0 if it succeeded, 1 if that of its pods cannot be seen."""
     finished = workload.condition(FINISHED)
     if finished is not None and finished.reason == SUCCEEDED:
         return ExitCode.OK
     try:
         async with AsyncExitStack() as stack:
-            found = await WorkloadView(session.manager, session.reach, workload, stack).pods()
+            found = await WorkloadView(manager, reach, workload, stack).pods()
     except MultiKueueError:  # nobody may look there, or the cluster is away
         return ExitCode.FAILED
     return exit_code(pod for _, pod in found)
