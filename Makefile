@@ -27,6 +27,9 @@ MUTANTS := build/mutants/site
 # Where Playwright and axe are, which no other target needs.
 BROWSER := build/browser/site
 
+# Where MkDocs is, which `make site` needs and nothing else.
+MKDOCS := build/mkdocs
+
 # What pyproject.toml says to pytest, without leaving out tests/real.
 REAL := $(BIN)/pytest -o addopts="--strict-markers --strict-config --import-mode=importlib -ra" tests/real
 
@@ -60,6 +63,10 @@ docs: $(READY) ## Write the tables of docs/settings.md, docs/why.md, the picture
 	@$(BIN)/python -m tests.answers.page docs/why.md
 	@$(BIN)/python -m tests.console.terminal.picture docs/top.svg
 	@$(BIN)/python -m release.chart deploy/chart
+
+.PHONY: site
+site: $(MKDOCS)/.ready ## The documentation as a site with search into build/site; a dead link is an error
+	@PYTHONPATH=$(MKDOCS) $(BIN)/python -m release.site
 
 .PHONY: test
 test: $(READY) ## The fast tests: Python only, no cluster (ROOM="quota parity": those of some rooms)
@@ -165,7 +172,8 @@ lock: $(READY) ## Write uv.lock and requirements/ again after a change of pyproj
 	@$(REQUIREMENTS) --no-dev --extra fast --output-file requirements/image.txt
 	@$(REQUIREMENTS) --only-group mutation --output-file requirements/mutation.txt
 	@$(REQUIREMENTS) --only-group browser --output-file requirements/browser.txt
-	@$(REQUIREMENTS) --all-packages --all-extras --all-groups --no-group mutation --no-group browser --output-file requirements/dev.txt
+	@$(REQUIREMENTS) --only-group site --output-file requirements/site.txt
+	@$(REQUIREMENTS) --all-packages --all-extras --all-groups --no-group mutation --no-group browser --no-group site --output-file requirements/dev.txt
 
 .PHONY: sbom
 sbom: $(READY) ## A bill of materials (CycloneDX) of what the image has beside Python: dist/multikueue.cdx.json
@@ -216,4 +224,8 @@ $(BROWSER)/.ready: $(READY) requirements/browser.txt
 
 $(MUTANTS)/.ready: $(READY) requirements/mutation.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --target $(MUTANTS) --no-deps --require-hashes -r requirements/mutation.txt
+	@touch $@
+
+$(MKDOCS)/.ready: $(READY) requirements/site.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --target $(MKDOCS) --no-deps --require-hashes -r requirements/site.txt
 	@touch $@

@@ -52,7 +52,15 @@ from multikueue.settings import (
 from multikueue.telemetry import get_logger, logs
 from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
 
-__all__ = ["REAL", "ProcessEnvironment", "manage", "refuse_beside_kueue", "run", "settle_memory"]
+__all__ = [
+    "REAL",
+    "ProcessEnvironment",
+    "manage",
+    "refuse_beside_kueue",
+    "refuse_beside_leader",
+    "run",
+    "settle_memory",
+]
 
 log = get_logger()
 
@@ -76,8 +84,9 @@ class ProcessEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """The environment of a process: clocks, transport, its identity among replicas (None: a new one).
 
     `boot` is the clock of its leadership, in seconds; `on_decision` is called with each decision about a workload. Where it
-    `is_metered`, workers have shares of the event loop's real time; where it `should_look_for_kueue`, it does not start
-    standalone beside one (`refuse_beside_kueue`). A simulation has its own environment.
+    `is_metered`, workers have shares of the event loop's real time; where it `should_look_for_others`, it does not start
+    standalone beside a Kueue (`refuse_beside_kueue`), nor without election beside a leader (`refuse_beside_leader`). A
+    simulation has its own environment.
     """
 
     clock: Clock = msgspec.field(default_factory=SystemClock)
@@ -86,7 +95,7 @@ class ProcessEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     identity: str | None = None
     on_decision: OnDecision | None = None
     is_metered: bool = True
-    should_look_for_kueue: bool = True
+    should_look_for_others: bool = True
 
 
 REAL = ProcessEnvironment()
@@ -141,8 +150,11 @@ async def manage(
         ) as client,
     ):
         await _reach(client, credentials, timeout)
-        if environment.should_look_for_kueue and settings.roles == STANDALONE and not settings.cluster.ignore_kueue:
-            await refuse_beside_kueue(client, environment.clock)
+        if environment.should_look_for_others:
+            if settings.roles == STANDALONE and not settings.cluster.ignore_kueue:
+                await refuse_beside_kueue(client, environment.clock)
+            if not settings.leader_election.enabled:
+                await refuse_beside_leader(client, environment.clock, _lease(settings))
         begun(leadership.mandate, metrics)
         leftovers = Leftovers() if environment.is_metered else None
         while not stop.is_set():
@@ -175,7 +187,7 @@ async def _leadership(
     ) as client:
         yield LeaderElector(
             client=client,
-            key=ObjectKey(settings.cluster.namespace, election.resource_name),
+            key=_lease(settings),
             candidate=me,
             mandate=Mandate(clock=environment.boot),
             clock=environment.clock,
@@ -183,33 +195,58 @@ async def _leadership(
         )
 
 
-async def refuse_beside_kueue(client: ClusterClient, clock: Clock) -> None:
-    """Raise ConfigurationError if Kueue's own controllers act on the cluster: two would give away the same quota.
+def _lease(settings: Settings) -> ObjectKey:
+    return ObjectKey(settings.cluster.namespace, settings.leader_election.resource_name)
 
-    Kueue that acts renews its Lease every two seconds, and Kueue that was removed leaves it behind. So a Lease that is not
-    long over is watched until it is renewed, or should have been. One that may not be read tells nothing.
+
+async def refuse_beside_kueue(client: ClusterClient, clock: Clock) -> None:
+    """Raise ConfigurationError if Kueue's own controllers act on the cluster: two would give away the same quota."""
+    holder = await _who_renews(client, clock, KUEUES_LEASE)
+    if holder:
+        raise ConfigurationError(
+            f"Kueue's own controllers act on this cluster: {holder} renews Lease {KUEUES_LEASE}. "
+            "They and a standalone manager would give away the same quota. Is this the cluster that was meant? If it is, "
+            "stop them, or set roles to dispatch and switch off Kueue's feature gate MultiKueue (docs/roles.md). To start "
+            "all the same: cluster.ignore_kueue, or MULTIKUEUE_CLUSTER__IGNORE_KUEUE=true"
+        )
+
+
+async def refuse_beside_leader(client: ClusterClient, clock: Clock, key: ObjectKey) -> None:
+    """Raise ConfigurationError if a manager with leader election acts on the cluster, and this one has none. It is asked once,
+    at the start: two managers without election do not see each other."""
+    holder = await _who_renews(client, clock, key)
+    if holder:
+        raise ConfigurationError(
+            f"another manager acts on this cluster: {holder} renews Lease {key}. Two would undo each other's work. Is this the "
+            "cluster that was meant? If it is, stop the other one (in the cluster: kubectl scale --replicas=0 its Deployment), "
+            "or start this one as its standby: leader_election.enabled, or MULTIKUEUE_LEADER_ELECTION__ENABLED=true"
+        )
+
+
+async def _who_renews(client: ClusterClient, clock: Clock, key: ObjectKey) -> str:
+    """The holder of a Lease that is being renewed; empty if nobody renews it.
+
+    Who acts renews the Lease every two seconds, and who is gone may leave it behind. So a Lease that is not long over is
+    watched until it is renewed, or should have been. One that may not be read tells nothing.
     """
-    first = await _kueues_lease(client)
+    first = await _get_lease(client, key)
     record = record_of(first)
     renewed = record.renew_time
     if first is None or not record.holder_identity or renewed is None or clock.now() - renewed > LONG_OVER:
-        return
+        return ""
     until = clock.monotonic() + min(max(record.lease_duration_seconds, 1), LONG_OVER.total_seconds())
     while clock.monotonic() < until:
         await clock.sleep(1)
-        now = await _kueues_lease(client)
-        if now is not None and now.metadata.resource_version != first.metadata.resource_version:
-            raise ConfigurationError(
-                f"Kueue's own controllers act on this cluster: {excerpt(record.holder_identity)} renews Lease {KUEUES_LEASE}. "
-                "They and a standalone manager would give away the same quota. Is this the cluster that was meant? If it is, "
-                "stop them, or set roles to dispatch and switch off Kueue's feature gate MultiKueue (docs/roles.md). To start "
-                "all the same: cluster.ignore_kueue, or MULTIKUEUE_CLUSTER__IGNORE_KUEUE=true"
-            )
+        now = await _get_lease(client, key)
+        holder = record_of(now).holder_identity
+        if now is not None and holder and now.metadata.resource_version != first.metadata.resource_version:
+            return excerpt(holder)
+    return ""
 
 
-async def _kueues_lease(client: ClusterClient) -> Lease | None:
+async def _get_lease(client: ClusterClient, key: ObjectKey) -> Lease | None:
     try:
-        return await client.get(LEASES, KUEUES_LEASE)
+        return await client.get(LEASES, key)
     except MultiKueueError:
         return None
 

@@ -637,7 +637,8 @@ class LeaderElection(_Group):
     """Which of several replicas acts. The others are hot: they know everything, and do nothing until it is their turn."""
 
     enabled: bool = False
-    """Whether to act only while holding the lease. Without it this process acts always, so there must be no other."""
+    """Whether to act only while holding the lease. Without it this process acts always, so there must be no other: it does not
+    start while another one renews the lease."""
 
     resource_name: Annotated[str, AfterValidator(object_name)] = "multikueue-manager"
     """Name of the Lease, in `cluster.namespace`. Replicas of one manager share it; two managers must not."""

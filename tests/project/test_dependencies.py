@@ -53,6 +53,7 @@ def declared() -> dict[str, set[str]]:
         "For development": named(project["dependency-groups"]["dev"]),
         "To take guards out": named(project["dependency-groups"]["mutation"]),
         "To look at the console": named(project["dependency-groups"]["browser"]),
+        "To build the site": named(project["dependency-groups"]["site"]),
         "To build the package": named(project["dependency-groups"]["build"]),
         "Programs of the testbed": set().union(*(go_tools(path) for path in GO_MODULES)),
     }
@@ -77,7 +78,7 @@ def test_what_was_left_out_is_no_dependency() -> None:
 
 
 def test_there_is_no_other_group_of_dependencies() -> None:
-    assert set(pyproject()["dependency-groups"]) == {"browser", "build", "dev", "mutation"}
+    assert set(pyproject()["dependency-groups"]) == {"browser", "build", "dev", "mutation", "site"}
 
 
 def test_what_builds_the_package_is_locked() -> None:

@@ -211,7 +211,7 @@ class ManagerProcess(Process):
             identity=self.identity,
             on_decision=self.on_decision,
             is_metered=False,
-            should_look_for_kueue=False,
+            should_look_for_others=False,
         )
         credentials = Credentials(server=f"http://{MANAGER}", token=FixedToken(f"Bearer {self.name}"))
         await manage(self.in_force, credentials, stop=self._stop, begun=begun, environment=environment)
