@@ -147,7 +147,7 @@ def _require_ports_apart(sockets: Mapping[str, Webhook | VisibilityApi | Probes 
 
 
 def _deployable(roles: frozenset[Role]) -> frozenset[Role]:
-    """The roles, if together they make a deployment: half of the work done by nobody, or by two, helps no one."""
+    """The roles, if together they make a deployment: work must be done by exactly one process."""
     if roles not in (STANDALONE, BESIDE_KUEUE, EXTERNAL_DISPATCHER):
         raise ValueError(
             "expected jobs, quota, dispatch (without Kueue), dispatch alone (beside Kueue, in the place of its "
@@ -267,7 +267,7 @@ class Dispatch(_Group):
     give_back_after: Live[Wait | None] = timedelta(hours=4)
     """How long a workload keeps its quota while no worker admits it, unless its strategy's options say otherwise. Then it
     queues again after its back-off, and others may go first; but its copies lose their places in the queues of workers that
-    are only busy. What fits no worker does not wait for this. `null`: for ever, as with Kueue's own MultiKueue."""
+    are only busy. What fits no worker does not wait for this. `null`: forever, as with Kueue's own MultiKueue."""
 
     orchestrated_preemption: Live[bool] = False
     """Whether workers may preempt for a workload one at a time only (KEP 8303): its copies get a gate. It takes workers with

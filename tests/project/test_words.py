@@ -164,6 +164,12 @@ UNUSUAL = re.compile(
 )
 """Words that a reader of Kubernetes' documentation does not meet there, and pronouns of men for whoever it is."""
 
+ARCHAIC = re.compile(
+    r"\b(for ever|save (on|that|those|for)|in no line|let be|thus|albeit|lest|ought|likewise to|nought|amidst|whilst|of old)\b",
+    re.IGNORECASE,
+)
+"""Turns that are rare in plain technical English, in what users read: documents, commands, settings, answers."""
+
 BESIDE = ("testbed", "benchmarks", "release", "tests")
 CODE = (
     "multikueue",
@@ -177,6 +183,12 @@ TEXTS = [
     path
     for path in (*DOCS, ROOT / "Makefile", *FILES, *(p for f in BESIDE for p in sorted((ROOT / f).rglob("*.py"))))
     if path != Path(__file__)
+]
+
+
+READ = [
+    *DOCS,
+    *(p for f in ("cli", "client", "settings", "answers") for p in sorted((ROOT / "multikueue" / f).rglob("*.py"))),
 ]
 
 
@@ -242,6 +254,21 @@ def test_a_class_of_the_manager_shares_its_name_with_no_other() -> None:
 def test_texts_use_words_of_today() -> None:
     found = {str(path.relative_to(ROOT)): UNUSUAL.search(path.read_text()) for path in TEXTS}
     assert {path: match[0] for path, match in found.items() if match} == {}
+
+
+def test_what_users_read_has_no_archaic_turns() -> None:
+    found = {str(path.relative_to(ROOT)): ARCHAIC.search(path.read_text()) for path in READ}
+    assert {path: match[0] for path, match in found.items() if match} == {}
+
+
+@pytest.mark.parametrize("text", ["It waits for ever.", "all save those", "Let be."])
+def test_archaic_turns_are_found(text: str) -> None:
+    assert ARCHAIC.search(text)
+
+
+@pytest.mark.parametrize("text", ["save the file", "the safest way", "it waits forever"])
+def test_plain_words_are_none(text: str) -> None:
+    assert not ARCHAIC.search(text)
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def _print(found: Inspection, output: Form) -> None:
 
 
 def _print_explanation(found: Explanation, output: Form) -> None:
-    place = f"number {found.place}" if found.place else "in no line"
+    place = f"number {found.place}" if found.place else "not in the queue"
     facts = {
         "ClusterQueue": found.cluster_queue,
         "Place": f"{place}, behind {found.behind}, which has to go first" if found.behind else place,

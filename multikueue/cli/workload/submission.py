@@ -17,12 +17,12 @@ from multikueue.cli.workload.related_objects import collection_of
 if TYPE_CHECKING:
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["Submission", "job_name", "submission"]
+__all__ = ["JobSubmission", "job_name", "submission"]
 
 Tree = dict[str, Any]
 
 
-class Submission(msgspec.Struct, frozen=True):
+class JobSubmission(msgspec.Struct, frozen=True):
     """`tree`: the object to be made, with the label of its LocalQueue."""
 
     tree: Tree
@@ -41,7 +41,7 @@ class Submission(msgspec.Struct, frozen=True):
         return made
 
 
-def submission(job: Mapping[str, Any], queue: str, namespace: str | None, default: str) -> Submission:
+def submission(job: Mapping[str, Any], queue: str, namespace: str | None, default: str) -> JobSubmission:
     """The job for a queue; an empty one is the queue that its label names. `default`: the namespace of a job that names none,
     where `namespace` does not either.
 
@@ -59,7 +59,7 @@ def submission(job: Mapping[str, Any], queue: str, namespace: str | None, defaul
         raise CommandFailed(f"{name} is of namespace {meta['namespace']}, and not of {there}")
     if not into:
         raise CommandFailed(f"{name} names no queue: give --queue, or the label {QUEUE_LABEL}")
-    return Submission({**job, "metadata": {**meta, "labels": labels}}, into, there)
+    return JobSubmission({**job, "metadata": {**meta, "labels": labels}}, into, there)
 
 
 def job_name(job: Mapping[str, Any]) -> str:

@@ -52,7 +52,7 @@ COLUMNS = (
     Column("WORKLOAD", is_wide=True),
     Column("MESSAGE", is_wide=True),
 )
-"""A column for the namespace stands before these if there are several. Six fit on a screen of 80 characters, save for the
+"""A column for the namespace stands before these if there are several. Six fit on a screen of 80 characters, except for the
 longest reasons."""
 
 
