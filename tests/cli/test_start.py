@@ -75,11 +75,11 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("--help", (*NO_HELP_NEEDS, "fakekube"), 65, 282),
+    Case("--help", (*NO_HELP_NEEDS, "fakekube"), 67, 284),
     Case("version", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 15, 301),
     Case("run --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 18, 311),
     Case("clusters register --help", (*NO_HELP_NEEDS, f"{COMMANDS}.workloads", f"{COMMANDS}.process.run"), 29, 313),
-    Case("workloads list --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.process.run"), 31, 311),
+    Case("workloads list --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.process.run"), 33, 313),
     Case("clusters list", NO_LIST_NEEDS, 78, 485),
     Case("clusters show w", NO_LIST_NEEDS, 77, 485),
     Case("clusters check w", NO_CHECK_NEEDS, 148, 549),
