@@ -26,6 +26,7 @@ from multikueue.controllers.quota.queue_status import Finalizers, QueueStatuses
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.admission_checks import Checks
 from multikueue.controllers.workers.clusters import Clusters, Reports
+from multikueue.controllers.workers.draining import Drains
 from multikueue.controllers.workers.ocm_placements import PATIENCE, PlacementWatch
 from multikueue.controllers.workers.sweep import sweep
 from multikueue.controllers.workloads.jobs import Jobs
@@ -187,7 +188,9 @@ def standalone(context: ReconcileContext, settings: Settings, admission: Schedul
         ),
         job_kinds=JobKinds(context),
         connections=(clusters.run, placements.run),
-        cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
+        cluster_loops=(
+            Loop("clusters", queues.clusters, _both(clusters.reconcile, Drains(context).reconcile), workers=4),
+        ),
         contact=lambda: _first_contact(context, clusters, placements),
         loops=(
             Loop("ceilings", queues.ceilings, CeilingReader(context).reconcile, workers=4),
@@ -244,7 +247,9 @@ def beside_kueue(context: ReconcileContext, settings: Settings, _: SchedulerLoop
         ),
         job_kinds=JobKinds(context, may_make_workloads=False),
         connections=(clusters.run, placements.run),
-        cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
+        cluster_loops=(
+            Loop("clusters", queues.clusters, _both(clusters.reconcile, Drains(context).reconcile), workers=4),
+        ),
         contact=lambda: _first_contact(context, clusters, placements),
         loops=(
             Loop("ceilings", queues.ceilings, CeilingReader(context).reconcile, workers=4),

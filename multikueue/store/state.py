@@ -35,6 +35,7 @@ from multikueue.api.kueue.queues import (
 )
 from multikueue.api.kueue.workload import (
     ADMITTED,
+    DRAINED_FROM_ANNOTATION,
     FAILED_ON,
     FINISHED,
     FITS_NO_WORKER,
@@ -108,6 +109,12 @@ def _worker_names(workload: Workload) -> Iterable[str]:
     return () if workload.has(FINISHED) else workers_named_by(workload)
 
 
+def _held(workload: Workload) -> Iterable[str]:
+    """The worker for whose drain a workload is held until it has given its quota back."""
+    name = workload.metadata.annotations.get(DRAINED_FROM_ANNOTATION)
+    return (name,) if name is not None else ()
+
+
 def _group(workload: Workload) -> Iterable[ObjectKey]:
     """The group that an unfinished workload is in, by namespace and name."""
     name = workload.metadata.labels.get(GROUP_LABEL, "")
@@ -167,6 +174,7 @@ class State:
                 "parked": _parked,
                 "worker": _worker_names,
                 "group": _group,
+                "held": _held,
                 **slicing,
             },
             is_over=lambda workload: workload.has(FINISHED),

@@ -15,7 +15,7 @@ from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.slices import is_elastic
 from multikueue.api.kueue.workload import EVICTED, FINISHED, Workload, any_owner_of, owner_kind
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue.clusters import config_of, is_cordoned, prices_of
+from multikueue.api.multikueue.clusters import config_of, drain_of, prices_of, why_cordoned
 from multikueue.api.values.foreign import answer_or, excerpt
 from multikueue.dispatch.remote import NO_JOB, JobState, Link, Reach, Remote, attempt_of
 from multikueue.dispatch.slices import NO_SLICE, Slice
@@ -126,10 +126,16 @@ class Views(msgspec.Struct, frozen=True):
         return found or next(filter(None, map(self.store.multikueue_check_named, required)), None)
 
     def _copy_retention(self, local: Workload, job: AnyJob | None, rules: DecisionRules) -> CopyRetention:
-        """None where the name of its winner is about to stand for another cluster: that waits until nothing of ours is left.
-        None either where too many of its namespace ended there after it."""
-        winner = self.store.workers.get(local.status.cluster_name or "")
-        if (winner is not None and winner.leaving) or not self.store.ended.is_among(local.key, rules.most_copies):
+        """None where the name of its winner is about to stand for another cluster, or its winner is drained: that waits until
+        nothing of ours is left. None either where too many of its namespace ended there after it."""
+        name = local.status.cluster_name or ""
+        winner, cluster = self.store.workers.get(name), self.store.clusters.get(ObjectKey("", name))
+        is_drained = cluster is not None and drain_of(cluster) is not None
+        if (
+            is_drained
+            or (winner is not None and winner.leaving)
+            or not self.store.ended.is_among(local.key, rules.most_copies)
+        ):
             return NO_RETENTION
         return copy_retention(local, job, rules)
 
@@ -150,9 +156,9 @@ class Views(msgspec.Struct, frozen=True):
     def shown(self, name: str, kind: str, namespace: str) -> contract.Worker:
         """The strategy's view of a worker, for all jobs of a kind in a namespace."""
         worker, cluster = self.store.worker(name), self.store.clusters.get(ObjectKey("", name))
-        cordoned = cluster is not None and is_cordoned(cluster)
+        cordoned = why_cordoned(cluster) if cluster is not None else ""
         failure = worker.watch_scope.failure(kind, namespace) or worker.watch_scope.namespace_failure(namespace)
-        why = "cordoned" if cordoned else worker.leaving or (failure.why if failure is not None else "")
+        why = cordoned or worker.leaving or (failure.why if failure is not None else "")
         if not why and not worker.link.is_connected:
             why = f"not connected ({excerpt(worker.why)})" if worker.why else "not connected"
         return contract.Worker(

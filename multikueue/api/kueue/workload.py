@@ -42,6 +42,9 @@ RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
 """The finalizer that keeps objects while they are in use: Workloads, ClusterQueues, ResourceFlavors and
 AdmissionChecks."""
 
+DRAINED_FROM_ANNOTATION = "multikueue.dev/drained-from"
+"""On a Workload that is held (`spec.active`) until it has given its quota back: the worker that is drained."""
+
 GROUP_LABEL = "multikueue.dev/group"
 """On jobs and their Workloads: the name of a group, by which a strategy keeps them together or apart."""
 

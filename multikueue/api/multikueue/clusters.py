@@ -7,15 +7,45 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 
 import msgspec
 
 from multikueue.api.kueue.admission_checks import AdmissionCheck, ConditionedStatus
 from multikueue.api.meta import Condition, Object, Value
+from multikueue.durations import parse_duration
 
 KUBECONFIG_KEY = "kubeconfig"
 CORDON_ANNOTATION = "multikueue.dev/cordon"
 """On a MultiKueueCluster: `true` keeps new workloads away from it."""
+
+DRAIN_ANNOTATION = "multikueue.dev/drain"
+"""On a MultiKueueCluster: keeps new workloads away, and says what becomes of those there. `requeue`: they queue again, `wait`:
+they go on to their end, `wait=8h`: they queue again after that time."""
+
+DRAINED = "multikueue.dev/Drained"
+"""A condition of a MultiKueueCluster with `DRAIN_ANNOTATION`: whether anything of ours is left there, and how much."""
+
+TAINTS_ANNOTATION = "multikueue.dev/taints"
+"""On a MultiKueueCluster: taints that its hub has for it and nobody tolerates, comma separated, as `key=value:NoSelect`."""
+
+FLEET_LABEL = "multikueue.dev/fleet"
+"""On a MultiKueueCluster, MultiKueueConfig or Secret: that the manager of this origin keeps it equal to its inventory."""
+
+FOLLOWED_ANNOTATION = "multikueue.dev/followed-labels"
+"""On a MultiKueueCluster of the fleet: the keys of those labels that follow the inventory, comma separated."""
+
+LEAVING_ANNOTATION = "multikueue.dev/leaving"
+"""On a MultiKueueCluster of the fleet: since when it leaves, as RFC 3339."""
+
+MAY_LEAVE_ANNOTATION = "multikueue.dev/may-leave"
+"""On a MultiKueueCluster of the fleet: `true` lets it leave, however many others do. It is the word of a person."""
+
+LEFT_ANNOTATION = "multikueue.dev/left"
+"""On the MultiKueueConfig of the fleet: the workers that left of late, and when: `w1=2026-11-30T12:00:00Z, ...`."""
+
+IN_FLEET = "multikueue.dev/InFleet"
+"""A condition of a MultiKueueCluster that its inventory does not have any more: whether it leaves, or is held back."""
 
 PRICES_ANNOTATION = "multikueue.dev/prices"
 """On a MultiKueueCluster: money for an hour of a unit, by resource or flavor: `cpu=0.04, h100/nvidia.com/gpu=2.5`."""
@@ -50,7 +80,10 @@ class ClusterSource(Value):
 
 
 class MultiKueueClusterSpec(Value):
+    """`unschedulable`: no new workloads go there. Kueue's own definition has no such field up to 0.20."""
+
     cluster_source: ClusterSource = ClusterSource()
+    unschedulable: bool = False
 
 
 class MultiKueueCluster(Object):
@@ -70,8 +103,53 @@ OTHER_THAN_ANNOTATION = "multikueue.dev/other-than"
 other clusters."""
 
 
+class Drain(msgspec.Struct, frozen=True):
+    """What becomes of what runs on a worker that is drained: it queues again `after` that time; None: it goes on to its end."""
+
+    after: timedelta | None = None
+
+    def __str__(self) -> str:
+        if self.after is None:
+            return "wait"
+        return f"wait={self.after.total_seconds():g}s" if self.after else "requeue"
+
+
 def is_cordoned(cluster: MultiKueueCluster) -> bool:
-    return cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true"
+    return bool(why_cordoned(cluster))
+
+
+def why_cordoned(cluster: MultiKueueCluster) -> str:
+    """`cordoned`, and by what if not by the annotation for it; empty if new workloads may go there."""
+    annotations = cluster.metadata.annotations
+    if annotations.get(CORDON_ANNOTATION) == "true":
+        return "cordoned"
+    if cluster.spec.unschedulable:
+        return "cordoned (spec.unschedulable)"
+    if DRAIN_ANNOTATION in annotations:
+        return "cordoned (it is drained)"
+    taints = annotations.get(TAINTS_ANNOTATION, "")
+    return f"cordoned (taint {taints})" if taints else ""
+
+
+def drain_of(cluster: MultiKueueCluster) -> Drain | None:
+    """What the annotation asks for; None without one, and where it cannot be read: then the worker is cordoned only."""
+    text = cluster.metadata.annotations.get(DRAIN_ANNOTATION)
+    word, sign, time = (text or "").strip().partition("=")
+    if word == "requeue" and not sign:
+        return Drain(timedelta())
+    after = parse_duration(time)
+    return Drain(after) if word == "wait" and bool(sign) == (after is not None) else None
+
+
+def drain_problem(cluster: MultiKueueCluster) -> str:
+    """What is wrong with the annotation; empty if nothing is."""
+    text = cluster.metadata.annotations.get(DRAIN_ANNOTATION)
+    if text is None or drain_of(cluster) is not None:
+        return ""
+    return (
+        f"MultiKueueCluster {cluster.metadata.name}: annotation {DRAIN_ANNOTATION}: expected requeue, wait, or wait with a"
+        f" time, such as wait=8h, got {text[:100]!r}; it is cordoned until then"
+    )
 
 
 def config_of(check: AdmissionCheck) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from multikueue.api.multikueue.clusters import (
     MultiKueueCluster,
     MultiKueueConfig,
     clusters_of,
+    why_cordoned,
 )
 from multikueue.cli.access.connection import fetch_pairs
 from multikueue.cli.terminal.exit import CommandFailed
@@ -114,9 +115,11 @@ class WorkerCluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cordon(self) -> str:
-        """`yes`, `no`, or the invalid value of the annotation."""
+        """`yes`, and by what if not by its annotation, `no`, or the invalid value of the annotation."""
+        if why := why_cordoned(self.cluster):
+            return why.replace("cordoned", "yes", 1)
         written = self.cluster.metadata.annotations.get(CORDON_ANNOTATION, "false")
-        return {"true": "yes", "false": "no"}.get(written, f"no ({written!r} is not 'true')")
+        return "no" if written == "false" else f"no ({written!r} is not 'true')"
 
     @property
     def known(self) -> KubeconfigFacts:

@@ -117,11 +117,11 @@ def _told(workload: Workload, job: Tree, cluster_queue: str, settings: Settings 
 def _worker(cluster: MultiKueueCluster) -> Worker:
     from multikueue.api.kueue.admission_checks import ACTIVE
     from multikueue.api.meta import find_condition
-    from multikueue.api.multikueue.clusters import is_cordoned, prices_of
+    from multikueue.api.multikueue.clusters import prices_of, why_cordoned
     from multikueue.strategy import Worker
 
     meta, active = cluster.metadata, find_condition(cluster.status.conditions, ACTIVE)
-    why = "cordoned" if is_cordoned(cluster) else ""
+    why = why_cordoned(cluster)
     if not why and (active is None or active.status != "True"):
         why = f"not connected ({active.message})" if active is not None and active.message else "not connected"
     return Worker(

@@ -20,6 +20,7 @@ from multikueue.api.kueue.workload import (
     Workload,
 )
 from multikueue.api.meta import Object
+from multikueue.api.multikueue.clusters import MultiKueueCluster
 from multikueue.api.values.foreign import answer_or
 from multikueue.dispatch.copies.preemption_gates import BLOCKED
 from multikueue.jobs.framework.nesting import is_whole
@@ -88,8 +89,8 @@ def said(item: Object, _state: State) -> object:
     return {name: text for name, text in item.metadata.annotations.items() if name.startswith(ANNOTATIONS)}
 
 
-def all_annotations(item: Object, _state: State) -> object:
-    return item.metadata.annotations
+def worker_for_workloads(cluster: MultiKueueCluster, _state: State) -> object:
+    return cluster.metadata.annotations, cluster.spec.unschedulable
 
 
 def checks(queue: ClusterQueue, _state: State) -> object:

@@ -183,7 +183,7 @@ CONFIG: Table[MultiKueueConfig] = (
 
 CLUSTER: Table[MultiKueueCluster] = (
     Row(None, (To("clusters", concerned.name_of), To("checks", concerned.checks_with_cluster))),
-    Row(changes.all_annotations, (To("workloads", concerned.workloads_with_cluster),)),
+    Row(changes.worker_for_workloads, (To("workloads", concerned.workloads_with_cluster),)),
 )
 
 SECRET: Table[Secret] = (Row(None, (To("clusters", concerned.clusters_of_secret),)),)

@@ -89,7 +89,7 @@ def _state(case: Case, worker: Worker, remote: Remote | None) -> tuple[State, st
         return waiting(remote.condition(QUOTA_RESERVED))
     if worker.name in case.fleet.missing:
         return State.LACKS_KIND, case.fleet.missing[worker.name]
-    if worker.why == "cordoned":
+    if worker.why.startswith("cordoned"):
         return State.CORDONED, ""
     if not worker.usable:
         return State.UNREACHABLE, worker.why

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.multikueue.clusters import (
     CLUSTERS_ANNOTATION,
+    CORDON_ANNOTATION,
+    DRAIN_ANNOTATION,
     PRICES_ANNOTATION,
+    TAINTS_ANNOTATION,
     ClusterProfileRef,
     ClusterSource,
+    Drain,
     KubeConfigSource,
     MultiKueueCluster,
     MultiKueueClusterSpec,
     clusters_of,
+    drain_of,
+    drain_problem,
     file_of,
+    is_cordoned,
     prices_of,
     prices_problem,
     source_of,
+    why_cordoned,
 )
 from tests.builders import multikueue_cluster, multikueue_config
 
@@ -65,3 +76,41 @@ def test_prices_that_cannot_be_read_count_not_at_all_and_are_told(wrong: str) ->
     assert prices_problem(cluster).startswith(
         "MultiKueueCluster w1: annotation multikueue.dev/prices: expected resources or flavors with their price for an hour"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [("requeue", timedelta()), ("wait", None), ("wait=8h", timedelta(hours=8)), (" wait=30m ", timedelta(minutes=30))],
+    ids=["at once", "to the end", "for some hours", "with spaces around"],
+)
+def test_a_drain_that_is_asked_for(text: str, after: timedelta | None) -> None:
+    cluster = multikueue_cluster("w1").annotations({DRAIN_ANNOTATION: text}).build()
+    assert (drain_of(cluster), drain_problem(cluster)) == (Drain(after), "")
+    assert drain_of(multikueue_cluster("w1").annotations({DRAIN_ANNOTATION: str(Drain(after))}).build()) == Drain(after)
+
+
+@pytest.mark.parametrize("text", ["", "requeue=1h", "wait=", "wait=-1h", "stop"])
+def test_no_drain_follows_from(text: str) -> None:
+    cluster = multikueue_cluster("w1").annotations({DRAIN_ANNOTATION: text}).build()
+    assert drain_of(cluster) is None
+    assert drain_problem(cluster).endswith("it is cordoned until then")
+    assert why_cordoned(cluster) == "cordoned (it is drained)"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "unschedulable", "why"),
+    [
+        ({}, False, ""),
+        ({CORDON_ANNOTATION: "true"}, False, "cordoned"),
+        ({CORDON_ANNOTATION: "yes"}, False, ""),
+        ({}, True, "cordoned (spec.unschedulable)"),
+        ({DRAIN_ANNOTATION: "wait"}, False, "cordoned (it is drained)"),
+        ({TAINTS_ANNOTATION: "a=b:NoSelect"}, False, "cordoned (taint a=b:NoSelect)"),
+    ],
+    ids=["nothing", "the annotation", "a word that is none", "the field", "a drain", "a taint"],
+)
+def test_a_worker_is_cordoned_by(annotations: dict[str, str], unschedulable: bool, why: str) -> None:
+    built = multikueue_cluster("w1").annotations(annotations).build()
+    cluster = replace(built, spec=replace(built.spec, unschedulable=unschedulable))
+    assert why_cordoned(cluster) == why
+    assert is_cordoned(cluster) is bool(why)

@@ -33,8 +33,8 @@ from tests.store.known import KEY, Noted, local, stored
 
 def test_a_row_is_due_if_its_aspect_is_another_or_the_object_came_or_went() -> None:
     store, _ = stored()
-    rows = (Row(changes.all_annotations, (To("workloads", concerned.itself),)),)
-    plain, said = workload("a").build(), workload("a").annotations({"b": "c"}).build()
+    rows = (Row(changes.said, (To("workloads", concerned.itself),)),)
+    plain, said = workload("a").build(), workload("a").annotations({"multikueue.dev/b": "c"}).build()
 
     def keys(old: Workload | None, new: Workload | None) -> list[object]:
         return [key for _, key in keys_after(rows, Change(old, new), store)]

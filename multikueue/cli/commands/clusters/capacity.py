@@ -11,7 +11,7 @@ import anyio
 import msgspec
 
 from multikueue.api.kueue.queues import ClusterQueue
-from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
+from multikueue.api.multikueue.clusters import is_cordoned
 from multikueue.api.values import quantity
 from multikueue.cli.access.worker_clusters import WorkerCluster
 from multikueue.cli.terminal.exit import CommandFailed
@@ -118,7 +118,7 @@ class _Fleet:
         if member is None:
             record.missed(self._moment, "has no MultiKueueCluster")
             return
-        if member.cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true":
+        if is_cordoned(member.cluster):
             record.missed(self._moment, CORDONED)
             return
         if not member.kubeconfig:

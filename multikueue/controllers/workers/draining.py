@@ -1,0 +1,161 @@
+"""Empties the workers whose MultiKueueCluster says so by an annotation, as GitOps and the fleet have it.
+
+New workloads stay away by the annotation itself (`api.multikueue.clusters.why_cordoned`). What runs there queues again as by
+`multikueue clusters drain`: it is held (`spec.active`) until it has given its quota back, and then released. An
+annotation of its own says that it is held for this, so that a manager started in between releases it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+
+import msgspec
+
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, WORKLOADS
+from multikueue.api.kueue.workload import (
+    DRAINED_FROM_ANNOTATION,
+    EVICTED,
+    FINISHED,
+    QUOTA_RESERVED,
+    Workload,
+    workload_spec,
+)
+from multikueue.api.meta import Condition, ObjectKey, find_condition, without_condition
+from multikueue.api.multikueue.clusters import DRAINED, Drain, MultiKueueCluster, drain_of, drain_problem
+from multikueue.controllers.reconcile.conditions import write_condition, write_status
+from multikueue.controllers.reconcile.context import ReconcileContext
+from multikueue.errors import NotFound
+from multikueue.runtime import DONE, Result
+
+__all__ = ["AT_ONCE", "Drains", "Left", "to_stop"]
+
+AT_ONCE = 8
+"""How many workloads of one worker are held at a time: those may go to other workers before the next ones come."""
+
+WITHDRAWN_WITHIN = timedelta(seconds=10)
+"""The time for copies that wait on a worker to be taken back because it is cordoned. Those that stay are queued again."""
+
+LOOK_EVERY = timedelta(seconds=2)
+
+INVALID_ANNOTATION = "InvalidAnnotation"
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left of ours on a worker: unfinished workloads that `runs` there, that `waits` there, and that are `held` for its
+    drain; the number of `objects` last seen there, 0 where nobody can see them."""
+
+    runs: Sequence[Workload] = ()
+    waits: Sequence[Workload] = ()
+    held: Sequence[Workload] = ()
+    objects: int = 0
+
+    def condition(self, generation: int, *, is_seen: bool) -> Condition:
+        """The condition `multikueue.dev/Drained`. `is_seen`: the worker is connected, so that its objects are known."""
+        parts = (
+            (len(self.runs), "workloads run there"),
+            (len(self.waits), "workloads wait there"),
+            (len(self.held), "workloads give their quota back"),
+            (self.objects, "workloads have objects there"),
+        )
+        left = ", ".join(f"{number} {what}" for number, what in parts if number)
+        unseen = "" if is_seen else "; it is not connected, so its objects cannot be seen"
+        return Condition(
+            type=DRAINED,
+            status="False" if left else "True",
+            reason="Draining" if left else "Drained",
+            message=(left or "nothing of ours is there") + unseen,
+            observed_generation=generation,
+        )
+
+
+def to_stop(left: Left, drain: Drain, began: datetime, now: datetime) -> tuple[Workload, ...]:
+    """The workloads to hold now, `AT_ONCE` together with those that are held already. What somebody else holds, or what is
+    evicted already, is left alone. Pure."""
+    runs = left.runs if drain.after is not None and now >= began + drain.after else ()
+    waits = left.waits if now >= began + WITHDRAWN_WITHIN else ()
+    able = (each for each in (*runs, *waits) if not each.has(EVICTED) and workload_spec(each).active)
+    return tuple(islice(able, max(0, AT_ONCE - len(left.held))))
+
+
+class Drains(msgspec.Struct, frozen=True):
+    """Reconciles one MultiKueueCluster with its annotation `multikueue.dev/drain`, and tells how far it is by a condition."""
+
+    context: ReconcileContext
+
+    async def reconcile(self, name: str) -> Result:
+        """Raises the errors of the manager cluster. A standby does nothing."""
+        store = self.context.store
+        if not self.context.mandate.is_valid():
+            return DONE
+        again = LOOK_EVERY if await self._release() else None
+        cluster = store.clusters.get(ObjectKey("", name))
+        if cluster is None:
+            return Result(again_after=again)
+        if problem := drain_problem(cluster):
+            self.context.recorder.emit(
+                MULTIKUEUE_CLUSTERS, cluster, type_="Warning", reason=INVALID_ANNOTATION, message=problem
+            )
+        drain, told = drain_of(cluster), find_condition(cluster.status.conditions, DRAINED)
+        if drain is None:
+            await self._forget(cluster)
+            return Result(again_after=again)
+        now, left = self.context.now(), self._left(name)
+        began = told.last_transition_time if told is not None and told.status == "False" else None
+        for workload in to_stop(left, drain, began or now, now):
+            await self._hold(workload, name)
+        left, worker = self._left(name), store.worker(name)
+        condition = left.condition(cluster.metadata.generation, is_seen=worker.link.is_connected)
+        await write_condition(self.context, MULTIKUEUE_CLUSTERS, store.clusters, cluster, condition, now)
+        return Result(again_after=LOOK_EVERY if again is not None or condition.status == "False" else None)
+
+    def _left(self, name: str) -> Left:
+        store, worker = self.context.store, self.context.store.worker(name)
+        held = store.workloads.by("held", name)
+        ours = [each for each in store.workloads.by("worker", name) if each not in held and not each.has(FINISHED)]
+        return Left(
+            runs=[each for each in ours if each.status.cluster_name == name],
+            waits=[
+                each for each in ours if not each.status.cluster_name and name in each.status.nominated_cluster_names
+            ],
+            held=held,
+            objects=len(worker.held()) if worker.link.is_connected else 0,
+        )
+
+    async def _hold(self, workload: Workload, name: str) -> None:
+        body = {"metadata": {"annotations": {DRAINED_FROM_ANNOTATION: name}}, "spec": {"active": False}}
+        await self._patch(workload, body)
+        message = f"worker {name} is drained: it gives its quota back, and queues again"
+        self.context.recorder.emit(WORKLOADS, workload, type_="Normal", reason="Drained", message=message)
+
+    async def _release(self) -> bool:
+        """Releases the held workloads that have given their quota back, of whatever worker; whether others are held still."""
+        workloads = self.context.store.workloads
+        waiting = False
+        for name in workloads.named("held"):
+            for workload in workloads.by("held", name):
+                if _has_given_back(workload):
+                    body = {"metadata": {"annotations": {DRAINED_FROM_ANNOTATION: None}}, "spec": {"active": True}}
+                    await self._patch(workload, body)
+                else:
+                    waiting = True
+        return waiting
+
+    async def _patch(self, workload: Workload, body: dict[str, object]) -> None:
+        try:
+            patched = await self.context.manager.merge_patch(WORKLOADS, workload.key, body)
+        except NotFound:
+            return
+        self.context.store.workloads.upsert(patched)
+
+    async def _forget(self, cluster: MultiKueueCluster) -> None:
+        conditions = without_condition(cluster.status.conditions, DRAINED)
+        status = msgspec.structs.replace(cluster.status, conditions=conditions)
+        await write_status(self.context, MULTIKUEUE_CLUSTERS, self.context.store.clusters, cluster, status)
+
+
+def _has_given_back(workload: Workload) -> bool:
+    """Whether it has no quota: released earlier, it would go on where it is. Back-offs are forgotten meanwhile."""
+    is_evicted = workload.has(EVICTED) and workload.status.requeue_state is None
+    return workload.has(FINISHED) or (is_evicted and not workload.has(QUOTA_RESERVED))
