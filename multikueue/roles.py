@@ -213,8 +213,17 @@ def standalone(context: ReconcileContext, settings: Settings, admission: Schedul
             capacity.run,
             OldVersions(context).run,
             lambda: sweep(context),
+            *_fleet_tasks(context, settings),
         ),
     )
+
+
+def _fleet_tasks(context: ReconcileContext, settings: Settings) -> Iterator[Task]:
+    """What keeps a fleet, if the settings ask for it. Nobody else loads it."""
+    if settings.fleet.inventory is not None:
+        from multikueue.controllers.fleet.membership import keep_members
+
+        yield lambda: keep_members(context, settings.cluster.namespace)
 
 
 def _of_workloads(context: ReconcileContext, settings: Settings) -> Reconcile[ObjectKey]:
@@ -258,7 +267,7 @@ def beside_kueue(context: ReconcileContext, settings: Settings, _: SchedulerLoop
             Loop("workloads", queues.workloads, Workloads(context).reconcile, concurrency),
             Loop("checks", queues.checks, Checks(context).reconcile),
         ),
-        tasks=(capacity.run, lambda: sweep(context)),
+        tasks=(capacity.run, lambda: sweep(context), *_fleet_tasks(context, settings)),
     )
 
 

@@ -246,7 +246,7 @@ class Cluster(InProcessClient):
             now=now,
             rng=random.Random(name),
             scheduler=_Never(),
-            definitions=definitions.all_definitions(),
+            definitions=(*definitions.all_definitions(), *definitions.managed_service_accounts()),
             managed_fields=managed_fields,
         )
         self.api = Interceptor(self.server.api, before=self._asked, after=self._done)

@@ -26,7 +26,15 @@ from multikueue.api.kueue.usage import WorkloadUsage
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import Object
 from multikueue.api.multikueue.clusters import ClusterProfile, MultiKueueCluster, MultiKueueConfig
-from multikueue.api.multikueue.ocm import OCM_GROUP, ManagedCluster, Placement, PlacementDecision
+from multikueue.api.multikueue.ocm import (
+    ACCOUNT_GROUP,
+    OCM_GROUP,
+    ManagedCluster,
+    ManagedClusterSet,
+    ManagedServiceAccount,
+    Placement,
+    PlacementDecision,
+)
 
 _KUEUE = "kueue.x-k8s.io"
 
@@ -63,6 +71,10 @@ RESOURCE_CLAIM_TEMPLATES = Kind(
     "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True, ResourceClaimTemplate
 )
 MANAGED_CLUSTERS = Kind(OCM_GROUP, "v1", "managedclusters", "ManagedCluster", False, ManagedCluster)
+MANAGED_CLUSTER_SETS = Kind(OCM_GROUP, "v1beta2", "managedclustersets", "ManagedClusterSet", False, ManagedClusterSet)
+MANAGED_SERVICE_ACCOUNTS = Kind(
+    ACCOUNT_GROUP, "v1beta1", "managedserviceaccounts", "ManagedServiceAccount", True, ManagedServiceAccount
+)
 PLACEMENTS = Kind(OCM_GROUP, "v1beta1", "placements", "Placement", True, Placement)
 PLACEMENT_DECISIONS = Kind(OCM_GROUP, "v1beta1", "placementdecisions", "PlacementDecision", True, PlacementDecision)
 LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease", True, Lease)

@@ -14,7 +14,15 @@ from multikueue.api.multikueue.clusters import ClusterProfile, MultiKueueCluster
 from multikueue.api.multikueue.ocm import ManagedCluster
 from multikueue.registration.plan import is_name
 
-__all__ = ["KnownWorkers", "PossibleWorker", "of_contexts", "of_managed_clusters", "of_profiles"]
+__all__ = [
+    "KnownWorkers",
+    "PossibleWorker",
+    "managed_problem",
+    "of_contexts",
+    "of_managed_clusters",
+    "of_profiles",
+    "profile_problem",
+]
 
 NOT_A_NAME = "its name is none for a MultiKueueCluster, which takes lower case letters, digits, '-' and '.'"
 
@@ -91,10 +99,24 @@ def of_managed_clusters(
     return [_managed(cluster, contexts, known) for cluster in found]
 
 
-def _managed(cluster: ManagedCluster, contexts: Mapping[str, str], known: KnownWorkers) -> PossibleWorker:
-    name, configs = cluster.metadata.name, cluster.spec.managed_cluster_client_configs
+def managed_problem(cluster: ManagedCluster) -> str:
+    """Why a ManagedCluster cannot be a worker now, whoever reaches it how; empty if it can."""
     conditions = {kind: find_condition(cluster.status.conditions, kind) for kind, _ in JOINED}
     lacking = ((why, (held := conditions[kind]) is None or held.status != "True") for kind, why in JOINED)
+    is_local = cluster.metadata.labels.get("local-cluster") == "true"
+    return _problem(cluster.metadata.name, *lacking, ("it is the manager cluster", is_local))
+
+
+def profile_problem(profile: ClusterProfile) -> str:
+    """Why a ClusterProfile cannot be a worker now; empty if it can."""
+    healthy = find_condition(profile.status.conditions, "ControlPlaneHealthy")
+    is_ill = healthy is not None and healthy.status != "True"
+    why = f"its control plane is not healthy: {healthy.message or healthy.reason}" if healthy is not None else ""
+    return _problem(profile.metadata.name, ("it has no access provider", not profile.providers), (why, is_ill))
+
+
+def _managed(cluster: ManagedCluster, contexts: Mapping[str, str], known: KnownWorkers) -> PossibleWorker:
+    name, configs = cluster.metadata.name, cluster.spec.managed_cluster_client_configs
     server = configs[0].url if configs else contexts.get(name, "")
     return PossibleWorker(
         name=name,
@@ -102,11 +124,11 @@ def _managed(cluster: ManagedCluster, contexts: Mapping[str, str], known: KnownW
         server=server,
         version=cluster.status.version.kubernetes,
         registered=known.called(name, server),
-        problem=_problem(
-            name,
-            *lacking,
-            ("it is the manager cluster", cluster.metadata.labels.get("local-cluster") == "true"),
-            (f"your kubeconfig has no context {name}, of an administrator of that cluster", name not in contexts),
+        problem=managed_problem(cluster)
+        or (
+            f"your kubeconfig has no context {name}, of an administrator of that cluster"
+            if name not in contexts
+            else ""
         ),
     )
 
@@ -124,17 +146,14 @@ def _profile(profile: ClusterProfile, known: KnownWorkers) -> PossibleWorker:
     namespace, name = profile.key
     sources = ((each.metadata.name, each.spec.cluster_source.cluster_profile_ref) for each in known.clusters)
     naming = [cluster for cluster, ref in sources if ref is not None and ref.name == name]
-    healthy = find_condition(profile.status.conditions, "ControlPlaneHealthy")
     addresses = (msgspec.json.decode(each.cluster, type=_Address).server for each in profile.providers)
-    is_ill = healthy is not None and healthy.status != "True"
-    why = f"its control plane is not healthy: {healthy.message or healthy.reason}" if healthy is not None else ""
     return PossibleWorker(
         name=name,
         source=f"ClusterProfile {namespace}/{name}",
         server=next(filter(None, addresses), ""),
         version=profile.status.version.kubernetes,
         registered=next((each for each in (name, *naming) if each in naming), "") or known.called(name, ""),
-        problem=_problem(name, ("it has no access provider", not profile.providers), (why, is_ill)),
+        problem=profile_problem(profile),
     )
 
 

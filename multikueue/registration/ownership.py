@@ -18,12 +18,9 @@ from multikueue.api.multikueue.clusters import CLUSTERS_ANNOTATION, MultiKueueCo
 from multikueue.errors import AlreadyExists, ConfigurationError, Conflict, InvalidObject, NotFound
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.registration.choices import OUR_NAME
-from multikueue.registration.plan import MANAGED_BY_LABEL, Wanted, config_object
+from multikueue.registration.plan import MANAGED_BY_LABEL, MOST_CLUSTERS, Wanted, config_object
 
 __all__ = ["OwnershipStep", "Side", "ask", "is_ours"]
-
-MOST_CLUSTERS = 20
-"""The maximum in one MultiKueueConfig (contract 1.3)."""
 
 BEYOND = (
     f"the API allows {MOST_CLUSTERS} clusters in its spec, so {{}} stands in its annotation {CLUSTERS_ANNOTATION}. Kueue's own"

@@ -32,6 +32,7 @@ __all__ = [
     "JOB_KINDS",
     "LABELS",
     "MANAGER_UID_ANNOTATION",
+    "MOST_CLUSTERS",
     "OPTIONAL_KINDS",
     "RIGHTS",
     "ROLES",
@@ -48,6 +49,9 @@ __all__ = [
 
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 LABELS = {MANAGED_BY_LABEL: OUR_NAME}
+
+MOST_CLUSTERS = 20
+"""The maximum in the spec of one MultiKueueConfig (contract 1.3)."""
 
 MANAGER_UID_ANNOTATION = "multikueue.dev/manager-uid"
 """On the worker's ClusterRole: the manager cluster that the account is for, by the UID of its namespace kube-system."""

@@ -17,6 +17,7 @@ from pydantic_settings import NoDecode
 from multikueue.settings.values import (
     Span,
     Wait,
+    drain_policy,
     from_commas,
     https,
     label_key,
@@ -25,9 +26,12 @@ from multikueue.settings.values import (
     not_pods,
     number_as_text,
     object_name,
+    percent_or_number,
     quantity,
     resource_name,
+    server_template,
     share,
+    with_cluster,
 )
 
 __all__ = [
@@ -50,6 +54,7 @@ __all__ = [
     "Dispatch",
     "DynamicResources",
     "ExecCommand",
+    "FleetMembers",
     "Integrations",
     "LeaderElection",
     "Leaf",
@@ -552,6 +557,49 @@ class CapacityFollow(_Group):
     """Whether changes are only told, in the log."""
 
 
+class FleetMembers(_Group):
+    """Whether this manager keeps its workers equal to an inventory of clusters (docs/clusters.md). Needs role `dispatch`."""
+
+    inventory: Literal["ocm", "clusterprofiles"] | None = None
+    """Where the clusters are: ManagedClusters of an OCM hub, or ClusterProfiles in `cluster.namespace`. Without it: workers are
+    what people and their tools make."""
+
+    cluster_set: str = ""
+    """Of ManagedClusters: those of this ManagedClusterSet only."""
+
+    selector: Annotated[str, AfterValidator(label_selector)] = ""
+    """Only clusters with these labels, as kubectl takes a selector."""
+
+    tolerations: Annotated[tuple[str, ...], NoDecode, BeforeValidator(from_commas)] = ()
+    """Keys of taints of ManagedClusters that keep nothing away, such as `cluster.open-cluster-management.io/unreachable`."""
+
+    config: Annotated[str, AfterValidator(object_name)] = "fleet"
+    """The MultiKueueConfig with all workers of the fleet, however many."""
+
+    secret: Annotated[str, AfterValidator(with_cluster)] = "multikueue-{cluster}"  # noqa: S105  # a name
+    """The Secret with the kubeconfig of a ManagedCluster, in `cluster.namespace`. A cluster joins once it is there."""
+
+    service_account: str = ""
+    """The ManagedServiceAccount, in the namespace of each cluster, of whose token these Secrets are made. Without it: somebody
+    else makes them."""
+
+    server: Annotated[str, AfterValidator(server_template)] = ""
+    """The URL of a cluster for that token, as in `https://proxy.example/{cluster}`, with a certificate that the system trusts.
+    Without it: the first one that the ManagedCluster has."""
+
+    drain: Live[Annotated[str, AfterValidator(drain_policy)]] = "wait=24h"
+    """What becomes of what runs on a worker whose cluster was missing for a minute: `wait` (it goes on to its end), `wait=24h`
+    (it queues again then), or `requeue`. Nothing new goes there, and the worker is removed once it is empty."""
+
+    most_leaving: Live[Annotated[str, AfterValidator(percent_or_number)]] = "20%"
+    """How many workers may leave within a day, as a share of the fleet or a number; a share is one at least. If more would
+    begin to leave than are left of these, none of them does until a person says so."""
+
+    queues: Literal["leave", "keep"] = "leave"
+    """`keep`: the LocalQueues and namespaces that a worker lacks of the manager's are made there, as by
+    `multikueue queues sync`."""
+
+
 class Webhook(_Group):
     """The admission webhook that suspends new jobs and marks them as ours."""
 
@@ -849,6 +897,7 @@ class Settings(_Group):
     dispatch: Dispatch = Dispatch()
     quota: Quota = Quota()
     capacity_follow: Live[CapacityFollow] = CapacityFollow()
+    fleet: FleetMembers = FleetMembers()
     retention: Retention = Retention()
     integrations: Integrations = Integrations()
     webhook: Webhook = Webhook()
@@ -858,6 +907,12 @@ class Settings(_Group):
     leader_election: LeaderElection = LeaderElection()
     shutdown: Shutdown = Shutdown()
     log: Log = Log()
+
+    @model_validator(mode="after")
+    def _fleet_with_dispatch(self) -> Settings:
+        if self.roles == EXTERNAL_DISPATCHER and (self.fleet.inventory or self.fleet.queues == "keep"):
+            raise ValueError("expected no fleet in the role nominate, in which workers are Kueue's")
+        return self
 
     @model_validator(mode="after")
     def _ports_apart(self) -> Settings:

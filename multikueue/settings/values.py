@@ -8,11 +8,12 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
-from multikueue.durations import duration
+from multikueue.durations import duration, parse_duration
 
 __all__ = [
     "Span",
     "Wait",
+    "drain_policy",
     "from_commas",
     "https",
     "label_key",
@@ -22,9 +23,12 @@ __all__ = [
     "not_pods",
     "number_as_text",
     "object_name",
+    "percent_or_number",
     "quantity",
     "resource_name",
+    "server_template",
     "share",
+    "with_cluster",
 ]
 
 _QUANTITY = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+|[KMGTPE]i|[numkMGTPE]?)")
@@ -59,6 +63,33 @@ def share(value: str) -> str:
     names = [part.rpartition("=")[0].strip() for part in parts]
     if not all(map(_RESERVE.fullmatch, parts)) or len(set(names)) < len(names):
         raise ValueError("expected a percentage, resources with a percentage or quantity, or both: 10%,cpu=4,memory=5%")
+    return value
+
+
+def percent_or_number(value: str) -> str:
+    if re.fullmatch(rf"{_PERCENT}|\d{{1,6}}", value) is None:
+        raise ValueError("expected a percentage or a number: 20%, 5")
+    return value
+
+
+def drain_policy(value: str) -> str:
+    word, sign, time = value.partition("=")
+    is_wait = word == "wait" and (not sign or parse_duration(time) is not None)
+    if not is_wait and value != "requeue":
+        raise ValueError("expected requeue, wait, or wait with a time, such as wait=8h")
+    return value
+
+
+def with_cluster(value: str) -> str:
+    """A name with a place for that of a cluster."""
+    if value.count("{cluster}") != 1 or _OBJECT_NAME.fullmatch(value.replace("{cluster}", "a")) is None:
+        raise ValueError("expected the name of an object with {cluster} in it, such as multikueue-{cluster}")
+    return value
+
+
+def server_template(value: str) -> str:
+    if value and (value.count("{cluster}") != 1 or not value.startswith("https://")):
+        raise ValueError("expected a URL that starts with https:// and has {cluster} in it")
     return value
 
 

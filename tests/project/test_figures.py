@@ -7,9 +7,9 @@ import pytest
 from tests.project.figures import figures
 
 MOST = {
-    "modules": 360,
-    "lines": 66_700,
-    "settings": 97,
+    "modules": 363,
+    "lines": 68_200,
+    "settings": 108,
     "methods of a class, at most": 35,
     "parameters of a function, at most": 9,
     "private helpers with one caller": 0.63,

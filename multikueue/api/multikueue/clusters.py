@@ -133,8 +133,12 @@ def why_cordoned(cluster: MultiKueueCluster) -> str:
 
 def drain_of(cluster: MultiKueueCluster) -> Drain | None:
     """What the annotation asks for; None without one, and where it cannot be read: then the worker is cordoned only."""
-    text = cluster.metadata.annotations.get(DRAIN_ANNOTATION)
-    word, sign, time = (text or "").strip().partition("=")
+    return parse_drain(cluster.metadata.annotations.get(DRAIN_ANNOTATION, ""))
+
+
+def parse_drain(text: str) -> Drain | None:
+    """`requeue`, `wait`, or `wait=8h`; None for anything else."""
+    word, sign, time = text.strip().partition("=")
     if word == "requeue" and not sign:
         return Drain(timedelta())
     after = parse_duration(time)

@@ -1,15 +1,19 @@
-"""The fields that we read of OCM's Placement, PlacementDecision and ManagedCluster.
+"""The fields that we read of OCM's Placement, PlacementDecision, ManagedCluster, ManagedClusterSet and ManagedServiceAccount.
 
-They are of cluster.open-cluster-management.io, the first two in v1beta1, the last in v1. OCM's placement controller alone
-writes the first two; docs/ocm.md says how and in which order (ocm.md 2.2, 2.4).
+OCM's placement controller alone writes the first two; docs/ocm.md says how and in which order (ocm.md 2.1, 2.2, 2.4).
 """
 
 from __future__ import annotations
 
+from multikueue.api.kueue.queues import LabelSelector
 from multikueue.api.meta import Condition, Int64, Object, Value
 from multikueue.api.multikueue.clusters import KubernetesVersion
 
 OCM_GROUP = "cluster.open-cluster-management.io"
+ACCOUNT_GROUP = "authentication.open-cluster-management.io"
+CLUSTER_SET_LABEL = f"{OCM_GROUP}/clusterset"
+"""On a ManagedCluster: the one ManagedClusterSet of the type `ExclusiveClusterSetLabel` that it is in."""
+
 PLACEMENT_LABEL = f"{OCM_GROUP}/placement"
 """On a PlacementDecision: the name of its Placement, in the same namespace."""
 
@@ -54,13 +58,26 @@ class PlacementDecision(Object):
 
 
 class ClientConfig(Value):
-    """One way to the API server of a ManagedCluster."""
+    """One way to the API server of a ManagedCluster. `ca_bundle` is PEM in base64."""
 
     url: str = ""
+    ca_bundle: str = ""
+
+
+class ManagedClusterTaint(Value):
+    """`effect`: NoSelect, PreferNoSelect or NoSelectIfNew."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
 class ManagedClusterSpec(Value):
     managed_cluster_client_configs: tuple[ClientConfig, ...] = ()
+    taints: tuple[ManagedClusterTaint, ...] = ()
 
 
 class ManagedClusterStatus(Value):
@@ -73,3 +90,37 @@ class ManagedCluster(Object):
 
     spec: ManagedClusterSpec = ManagedClusterSpec()
     status: ManagedClusterStatus = ManagedClusterStatus()
+
+
+class ManagedClusterSelector(Value):
+    """`selector_type`: ExclusiveClusterSetLabel or LabelSelector."""
+
+    selector_type: str = ""
+    label_selector: LabelSelector | None = None
+
+
+class ManagedClusterSetSpec(Value):
+    cluster_selector: ManagedClusterSelector = ManagedClusterSelector()
+
+
+class ManagedClusterSet(Object):
+    """A set of clusters, by a label of membership or by a selector."""
+
+    spec: ManagedClusterSetSpec = ManagedClusterSetSpec()
+
+
+class TokenSecretRef(Value):
+    """`last_refresh_timestamp` changes with each new token."""
+
+    name: str = ""
+    last_refresh_timestamp: str = ""
+
+
+class ManagedServiceAccountStatus(Value):
+    token_secret_ref: TokenSecretRef | None = None
+
+
+class ManagedServiceAccount(Object):
+    """An account on a cluster, in the namespace of that cluster's name. Its token is in a Secret there."""
+
+    status: ManagedServiceAccountStatus = ManagedServiceAccountStatus()

@@ -21,6 +21,8 @@ from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.meta import Condition, ObjectKey, decoder, encode, find_condition
 from multikueue.api.multikueue.clusters import (
     CORDON_ANNOTATION,
+    DRAINED,
+    IN_FLEET,
     KUBECONFIG_KEY,
     MultiKueueCluster,
     MultiKueueConfig,
@@ -258,10 +260,11 @@ def listing(members: Sequence[WorkerCluster], now: datetime) -> PrintedList:
 def row(member: WorkerCluster, now: datetime) -> tuple[str, ...]:
     """One cluster as a row of `COLUMNS`."""
     active, known = member.active, member.known
+    leaves = find_condition(member.cluster.status.conditions, IN_FLEET)
     return (
         member.name,
         active.status if active else "Unknown",
-        active.reason if active else "",
+        ", ".join(each.reason for each in (active, leaves) if each is not None),
         member.cordon,
         age(member.cluster.metadata.creation_timestamp, now),
         age(active.last_transition_time, now) if active and active.last_transition_time else "",
@@ -283,6 +286,9 @@ def facts(member: WorkerCluster, now: datetime) -> Iterator[tuple[str, str]]:
     yield "Connected", f"{active.status} ({active.reason}){since_when}" if active else "Unknown"
     yield "Message", active.message if active else "no manager has looked at it yet"
     yield "Cordoned", member.cordon
+    for title, kind in (("Fleet", IN_FLEET), ("Drained", DRAINED)):
+        if (told := find_condition(member.cluster.status.conditions, kind)) is not None:
+            yield title, f"{told.reason}: {told.message}"
     yield "Age", age(member.cluster.metadata.creation_timestamp, now)
     yield "Credential", member.source
     if member.problem or known.problem:

@@ -22,6 +22,7 @@ from multikueue.api.jobs.job import JobKey
 from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.meta import ObjectKey, find_condition
+from multikueue.api.multikueue.clusters import FLEET_LABEL, IN_FLEET
 from multikueue.api.values import quantity
 from multikueue.controllers.metrics.unadmitted import Unadmitted
 from multikueue.controllers.reconcile.context import WorkQueues
@@ -62,6 +63,7 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
 
     def collect(self) -> Families:
         yield from self._workers()
+        yield from self._fleet()
         yield from self._work()
         yield self._unreadable()
         yield self._refused()
@@ -160,6 +162,23 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
             copies.add_metric((name,), len(worker.workloads))
             jobs.add_metric((name,), len(worker.jobs))
         yield from (reachability, status, away, expiry, limit, reading, waiting, copies, jobs)
+
+    def _fleet(self) -> Families:
+        """Nothing where no worker follows an inventory."""
+        ours = [each for each in self.store.clusters if FLEET_LABEL in each.metadata.labels]
+        if not ours:
+            return
+        told = Counter(
+            condition.reason for each in ours if (condition := find_condition(each.status.conditions, IN_FLEET))
+        )
+        family = GaugeMetricFamily(
+            "multikueue_fleet_workers",
+            "Workers that follow an inventory of clusters: all, and those that leave it or are held back from that",
+            labels=("state",),
+        )
+        for state, number in (("all", len(ours)), ("leaving", told["Leaving"]), ("held", told["Held"])):
+            family.add_metric((state,), number)
+        yield family
 
     def _work(self) -> Families:
         depth = GaugeMetricFamily(

@@ -11,11 +11,11 @@ from functools import cache
 from typing import Any
 
 from fakekube.schemas.notation import Kind, defined
-from multikueue_simulator.definitions import clusters, profiles, queues, topology, workloads
+from multikueue_simulator.definitions import accounts, clusters, profiles, queues, topology, workloads
 from multikueue_simulator.definitions import ocm as ocm_kinds
 from multikueue_simulator.definitions.older import with_v1beta1
 
-__all__ = ["all_definitions", "cluster_profiles", "kueue", "kueue_alone", "ocm"]
+__all__ = ["all_definitions", "cluster_profiles", "kueue", "kueue_alone", "managed_service_accounts", "ocm"]
 
 Object = dict[str, Any]
 
@@ -39,12 +39,13 @@ _OCM: tuple[Kind, ...] = (
     ocm_kinds.CLUSTER_SET_BINDING,
     ocm_kinds.PLACEMENT,
     ocm_kinds.PLACEMENT_DECISION,
+    ocm_kinds.SCORE,
 )
 
 
 @cache
 def all_definitions() -> tuple[Object, ...]:
-    """All definitions, ready to be created; cached, so never change them."""
+    """The definitions that the real suite compares, ready to be created; cached, so never change them."""
     return *kueue(), *ocm(), *cluster_profiles()
 
 
@@ -67,3 +68,9 @@ def ocm() -> tuple[Object, ...]:
 @cache
 def cluster_profiles() -> tuple[Object, ...]:
     return (defined(profiles.CLUSTER_PROFILE),)
+
+
+@cache
+def managed_service_accounts() -> tuple[Object, ...]:
+    """Of a part of OCM by itself, whose definition the testbed does not have: no real server has judged ours."""
+    return (defined(accounts.MANAGED_SERVICE_ACCOUNT),)

@@ -22,7 +22,7 @@ from fakekube.schemas.notation import (
 from multikueue.api.kueue import queues
 from multikueue.api.multikueue import ocm
 
-__all__ = ["CLUSTER", "CLUSTER_SET", "CLUSTER_SET_BINDING", "PLACEMENT", "PLACEMENT_DECISION"]
+__all__ = ["CLUSTER", "CLUSTER_SET", "CLUSTER_SET_BINDING", "PLACEMENT", "PLACEMENT_DECISION", "SCORE"]
 
 _GROUP = ocm.OCM_GROUP
 
@@ -146,6 +146,26 @@ _SCORE = record(
     type=text(one_of=("BuiltIn", "AddOn"), default="BuiltIn"),
     builtIn=text(),
     addOn=record(needs=("resourceName", "scoreName"), resourceName=text(), scoreName=text()),
+)
+
+SCORE = Kind(
+    group=_GROUP,
+    kind="AddOnPlacementScore",
+    plural="addonplacementscores",
+    namespaced=True,
+    versions=(
+        Version(
+            name="v1alpha1",
+            storage=True,
+            schema=record(
+                status=record(
+                    conditions=conditions(),
+                    scores=array(record(needs=("name", "value"), name=text(), value=number(-100, 100)), keys=("name",)),
+                    validUntil=time(),
+                ),
+            ),
+        ),
+    ),
 )
 
 _TOLERATION = record(

@@ -16,7 +16,7 @@ from multikueue.api.kueue.workload import QUEUE_LABEL
 from multikueue.api.multikueue.clusters import CLUSTERS_ANNOTATION
 from multikueue.api.multikueue.ocm import GROUP_INDEX_LABEL, PLACEMENT_LABEL
 from multikueue.api.multikueue.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
-from multikueue.registration.ownership import MOST_CLUSTERS
+from multikueue.registration.plan import MOST_CLUSTERS
 from multikueue_simulator.workers.jobs.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION
 
 __all__ = [
