@@ -224,6 +224,10 @@ def _fleet_tasks(context: ReconcileContext, settings: Settings) -> Iterator[Task
         from multikueue.controllers.fleet.membership import keep_members
 
         yield lambda: keep_members(context, settings.cluster.namespace)
+    if settings.fleet.queues == "keep":
+        from multikueue.controllers.fleet.worker_queues import keep_queues
+
+        yield lambda: keep_queues(context)
 
 
 def _of_workloads(context: ReconcileContext, settings: Settings) -> Reconcile[ObjectKey]:

@@ -31,6 +31,7 @@ __all__ = [
     "IDENTITY",
     "JOB_KINDS",
     "LABELS",
+    "MAKE_QUEUES",
     "MANAGER_UID_ANNOTATION",
     "MOST_CLUSTERS",
     "OPTIONAL_KINDS",
@@ -146,6 +147,12 @@ RIGHTS = (*QUEUE_RIGHTS, *_job_rights(JOB_KINDS))
 GRANTED = (*RIGHTS, *_job_rights(kind for kind in OPTIONAL_KINDS if kind != PODS))
 """The rights granted when a worker joins, unless frameworks are named."""
 
+MAKE_QUEUES = (
+    Right("", "namespaces", ("get", "create"), is_namespaced=False),
+    Right("kueue.x-k8s.io", "localqueues", ("get", "create")),
+)
+"""Granted too so that the manager makes the queues that the worker lacks of its own (`controllers.fleet.worker_queues`)."""
+
 RUN_PODS = _job_rights((PODS,))
 """Granted too if Pods are jobs, and only then: a client that may create any Pod may do nearly anything its node may."""
 
@@ -165,7 +172,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """A worker that joins, and its names.
 
     `namespace` has the Secret on the manager and the ServiceAccount on the worker. `may_run_pods`: the manager may create
-    Pods. `may_view_pods`: holders of the Secret may read them. `frameworks` are the known kinds of jobs that it may create
+    Pods. `may_view_pods`: holders of the Secret may read them. `may_make_queues`: the manager may make LocalQueues, and
+    namespaces unless the worker offers some only. `frameworks` are the known kinds of jobs that it may create
     besides Jobs, by the names of Kueue's integrations (default: all but Pods), `run_kinds` further ones, each as
     plural.group. `run_in` are the namespaces of these rights (default: all). `profile`: the ClusterProfile by which the manager
     reaches it, in place of a Secret. Raises ConfigurationError for a name that Kubernetes would refuse.
@@ -177,6 +185,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     may_run_pods: bool = False
     frameworks: tuple[str, ...] = ()
     may_view_pods: bool = False
+    may_make_queues: bool = False
     run_kinds: tuple[str, ...] = ()
     run_in: tuple[str, ...] = ()
     profile: str = ""
@@ -315,11 +324,14 @@ def _role(
 
 def _rights(registration: Registration) -> tuple[Right, ...]:
     run, view = RUN_PODS if registration.may_run_pods else (), VIEW_PODS if registration.may_view_pods else ()
+    made: tuple[Right, ...] = MAKE_QUEUES if registration.may_make_queues else ()
+    if registration.run_in:
+        made = tuple(right for right in made if right.is_namespaced)
     named = (kind.partition(".") for kind in registration.run_kinds)
     others = copy_rights((group, plural) for plural, _, group in named)
     wanted = {FRAMEWORKS[name].kind for name in registration.frameworks}
     known = (*RIGHTS, *_job_rights(kind for kind in OPTIONAL_KINDS if kind in wanted)) if wanted else GRANTED
-    return (IDENTITY, *COMPARED_RIGHTS, *FOLLOWED_RIGHTS, *ROOM_RIGHTS, *known, *others, *run, *view)
+    return (IDENTITY, *COMPARED_RIGHTS, *FOLLOWED_RIGHTS, *ROOM_RIGHTS, *known, *others, *run, *view, *made)
 
 
 def manager_objects(registration: Registration, kubeconfig: bytes = b"") -> tuple[Wanted, ...]:

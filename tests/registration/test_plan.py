@@ -188,6 +188,18 @@ def test_pods_may_be_looked_at_only_if_that_was_asked_for() -> None:
     ]
 
 
+@pytest.mark.parametrize("run_in", [(), ("team-a",)], ids=["everywhere", "in some namespaces"])
+def test_queues_may_be_made_only_if_that_was_asked_for(run_in: tuple[str, ...]) -> None:
+    def granted(*, make: bool) -> list[object]:
+        objects = worker_objects(Registration(cluster="w1", may_make_queues=make, run_in=run_in))
+        return [rule for each in objects for rule in each.body.get("rules", ())]
+
+    more = [rule for rule in granted(make=True) if rule not in granted(make=False)]
+    queues = {"apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues"], "verbs": ["get", "create"]}
+    spaces = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]}
+    assert more == ([queues] if run_in else [spaces, queues])
+
+
 def test_a_certificate_speaks_for_a_user_who_is_bound_beside_the_account() -> None:
     binding = worker_objects(Registration(cluster="w1", origin="prod"), has_user=True)[3].body
 

@@ -142,6 +142,14 @@ class RightsOptions:
             rich_help_panel=WORKER,
         ),
     ] = False
+    make_queues: Annotated[
+        bool,
+        typer.Option(
+            "--make-queues",
+            help="The manager may also make LocalQueues and namespaces, for `fleet.queues: keep`. Without it, not any more.",
+            rich_help_panel=WORKER,
+        ),
+    ] = False
     force: Annotated[
         bool,
         typer.Option("--force", help="Even if workloads run or wait in namespaces that are left out with --run-in."),
@@ -215,6 +223,7 @@ def register(
             may_run_pods=rights.run_pods,
             frameworks=tuple(rights.framework or ()),
             may_view_pods=rights.view_pods,
+            may_make_queues=rights.make_queues,
             run_kinds=tuple(rights.run_kind or ()),
             run_in=tuple(rights.run_in or ()),
             profile=name if joining.inventory is Inventory.CLUSTERPROFILES else "",
