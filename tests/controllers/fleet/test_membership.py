@@ -308,3 +308,31 @@ async def test_one_that_cannot_be_written_keeps_no_other_from_it() -> None:
         assert len([name for name in ("a", "b") if cluster(world, name)]) == 1
         await look(membership)
         assert sorted(config(world)) == ["a", "b"]
+
+
+async def test_what_the_kueue_addon_of_ocm_made_is_handed_over_as_it_is() -> None:
+    """The move in docs/ocm.md: its Secrets, MultiKueueClusters and its MultiKueueConfig, called like the Placement."""
+    world = table(workers=0)
+    names = ["a", "b"]
+    handed = {FLEET_LABEL: "multikueue"}
+    for name in names:
+        managed(world, name, managedClusterClientConfigs=[{"url": f"https://{name}.example:6443"}])
+        account(world, name, f"token of {name}", "2026-01-01T12:00:00Z")
+        kubeconfig(world, name)
+        secret = ObjectKey(SYSTEM, f"multikueue-{name}")
+        world.manager.change(kinds.SECRETS, secret, {"metadata": {"labels": handed}})
+        source = {"clusterSource": {"kubeConfig": {"location": f"multikueue-{name}", "locationType": "Secret"}}}
+        world.manager.put(kinds.MULTIKUEUE_CLUSTERS, {"metadata": {"name": name, "labels": handed}, "spec": source})
+    body = {"metadata": {"name": "placement", "labels": handed}, "spec": {"clusters": ["b", "a"]}}
+    world.manager.put(kinds.MULTIKUEUE_CONFIGS, body)
+    uids = [cluster(world, name)["metadata"]["uid"] for name in names]
+
+    async with kept(world, config="placement", service_account="multikueue") as membership:
+        await look(membership)
+
+    assert [cluster(world, name)["metadata"]["uid"] for name in names] == uids
+    kept_config = world.manager.find(kinds.MULTIKUEUE_CONFIGS, ObjectKey("", "placement")) or {}
+    assert kept_config["spec"]["clusters"] == ["b", "a"]
+    (made,) = [each for each in world.manager.all(kinds.SECRETS) if each["metadata"]["name"] == "multikueue-a"]
+    assert yaml.safe_load(b64decode(made["data"][KUBECONFIG_KEY]))["users"][0]["user"] == {"token": "token of a"}
+    assert cluster(world, "a")["metadata"]["labels"]["zone"] == "eu"
