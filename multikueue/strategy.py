@@ -220,6 +220,8 @@ class Worker:
     says so: ``reads: ClassVar[tuple[str, ...]] = ("room", "waits")``. None: nobody may know. Other values of these alone are no
     reason to ask again. `prices` are those in the annotation `multikueue.dev/prices` of its MultiKueueCluster: money for an
     hour of a core of cpu, a GiB of memory or ephemeral storage, or one of anything else, by resource or `flavor/resource`.
+    `scores` (`reads` has `scores`) are those of OCM's AddOnPlacementScores, from -100 to 100, by `object/score`; one that is
+    absent or over is not among them.
     """
 
     name: str
@@ -230,6 +232,7 @@ class Worker:
     prices: Mapping[str, float] = field(default_factory=dict)
     room: Room | None = None
     waits: Waits | None = None
+    scores: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

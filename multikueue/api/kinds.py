@@ -29,6 +29,7 @@ from multikueue.api.multikueue.clusters import ClusterProfile, MultiKueueCluster
 from multikueue.api.multikueue.ocm import (
     ACCOUNT_GROUP,
     OCM_GROUP,
+    AddOnPlacementScore,
     ManagedCluster,
     ManagedClusterSet,
     ManagedServiceAccount,
@@ -75,6 +76,7 @@ MANAGED_CLUSTER_SETS = Kind(OCM_GROUP, "v1beta2", "managedclustersets", "Managed
 MANAGED_SERVICE_ACCOUNTS = Kind(
     ACCOUNT_GROUP, "v1beta1", "managedserviceaccounts", "ManagedServiceAccount", True, ManagedServiceAccount
 )
+PLACEMENT_SCORES = Kind(OCM_GROUP, "v1alpha1", "addonplacementscores", "AddOnPlacementScore", True, AddOnPlacementScore)
 PLACEMENTS = Kind(OCM_GROUP, "v1beta1", "placements", "Placement", True, Placement)
 PLACEMENT_DECISIONS = Kind(OCM_GROUP, "v1beta1", "placementdecisions", "PlacementDecision", True, PlacementDecision)
 LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease", True, Lease)

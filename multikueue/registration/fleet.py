@@ -25,11 +25,11 @@ from multikueue.api.multikueue.clusters import (
     DRAINED,
     FLEET_LABEL,
     FOLLOWED_ANNOTATION,
+    HUB_TAINTS_ANNOTATION,
     IN_FLEET,
     LEAVING_ANNOTATION,
     LEFT_ANNOTATION,
     MAY_LEAVE_ANNOTATION,
-    TAINTS_ANNOTATION,
     Drain,
     MultiKueueCluster,
     MultiKueueConfig,
@@ -176,7 +176,7 @@ def _join(rules: FleetRules, member: FleetMember) -> FleetStep:
 
 def _annotations(member: FleetMember) -> dict[str, str | None]:
     followed = ",".join(sorted(member.labels))
-    return {FOLLOWED_ANNOTATION: followed or None, TAINTS_ANNOTATION: member.taints or None}
+    return {FOLLOWED_ANNOTATION: followed or None, HUB_TAINTS_ANNOTATION: member.taints or None}
 
 
 def _follow(rules: FleetRules, member: FleetMember, cluster: MultiKueueCluster) -> FleetStep | None:

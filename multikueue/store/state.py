@@ -68,6 +68,7 @@ from multikueue.quota.requests.matching import is_selected
 from multikueue.store.caches.cache import ByName, Cache, Indexer
 from multikueue.store.caches.ceilings import Ceilings
 from multikueue.store.caches.ended import EndedCopies
+from multikueue.store.caches.hub_scores import HubScores
 from multikueue.store.caches.jobs import CONTROLLER, JobCaches, Nesting, Runtimes, controllers
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION, Placements, named
 from multikueue.store.caches.rooms import Rooms
@@ -195,6 +196,7 @@ class State:
         self.checks: Cache[AdmissionCheck] = Cache(indexes={"config": config_of})
         self.configs: Cache[MultiKueueConfig] = Cache(indexes={"cluster": clusters_of})
         self.clusters: Cache[MultiKueueCluster] = Cache(indexes={"source": source_of, "file": file_of, "uid": uid_of})
+        self.hub_scores = HubScores(now)
         self.spends = Spends(self.workloads, self.clusters, (self.cluster_queues, self.local_queues), now)
         self.secrets: Cache[Secret] = Cache()
         self.profiles: Cache[ClusterProfile] = Cache()

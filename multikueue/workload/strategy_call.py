@@ -17,6 +17,7 @@ __all__ = [
     "MATES",
     "PLACEMENTS",
     "ROOM",
+    "SCORES",
     "SPEND",
     "WAITS",
     "LoadedStrategy",
@@ -38,6 +39,9 @@ MATES = "mates"
 
 WAITS = "waits"
 """The word that requests how long jobs waited on workers."""
+
+SCORES = "scores"
+"""The word that requests the scores that the hub has of workers."""
 
 FLAVORS = "flavors"
 """The word that requests the flavors that the manager gave a workload."""

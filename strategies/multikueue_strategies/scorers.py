@@ -1,4 +1,4 @@
-"""The scorers that come with `composed`: each gives a worker from 0 to 1, by its place, its labels, its price or its data."""
+"""The scorers that come with `composed`: each gives a worker from 0 to 1, by its place, labels, price, data or hub."""
 
 import re
 from collections.abc import Mapping
@@ -121,6 +121,24 @@ class Data:
     def _holders(self, prefix: str) -> tuple[str, ...] | None:
         known = [place for place in self.places if prefix == place or prefix.startswith(place.rstrip("/") + "/")]
         return self.places[max(known, key=len)] if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class HubScore:
+    """Prefers workers by a score of their OCM hub: `name: resource-usage-score/gpuClusterAvailable`, object and score.
+
+    OCM's -100 is 0, its 100 is 1. Of a worker without that score, or whose score is over, nothing can be told.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("scores",)
+
+    name: str
+
+    def score(self, workload: Workload, worker: Worker, fleet: Fleet) -> Score:
+        found = worker.scores.get(self.name)
+        if found is None:
+            return Score(None, f"no score {self.name}")
+        return Score((min(100, max(-100, found)) + 100) / 200, f"score {found}")
 
 
 @Once

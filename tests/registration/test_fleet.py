@@ -15,10 +15,10 @@ from multikueue.api.multikueue.clusters import (
     DRAIN_ANNOTATION,
     DRAINED,
     FLEET_LABEL,
+    HUB_TAINTS_ANNOTATION,
     IN_FLEET,
     LEAVING_ANNOTATION,
     MAY_LEAVE_ANNOTATION,
-    TAINTS_ANNOTATION,
     Drain,
     MultiKueueCluster,
     MultiKueueConfig,
@@ -190,12 +190,12 @@ def test_labels_and_taints_follow_and_go() -> None:
     hub.say("w1", "note", "mine")
     hub.members = {"w1": member("w1", taints="gpu=broken:NoSelect", zone="eu", tier="spot")}
     hub.settle()
-    assert hub.says("w1", TAINTS_ANNOTATION) == "gpu=broken:NoSelect"
+    assert hub.says("w1", HUB_TAINTS_ANNOTATION) == "gpu=broken:NoSelect"
     assert {"zone": "eu", "tier": "spot"}.items() <= hub.clusters["w1"].metadata.labels.items()
 
     hub.members = {"w1": member("w1", zone="us")}
     hub.settle()
-    assert hub.says("w1", TAINTS_ANNOTATION) is None
+    assert hub.says("w1", HUB_TAINTS_ANNOTATION) is None
     assert hub.clusters["w1"].metadata.labels["zone"] == "us"
     assert "tier" not in hub.clusters["w1"].metadata.labels
     assert hub.says("w1", "note") == "mine"

@@ -8,7 +8,7 @@ import pytest
 
 from multikueue.strategy import Fleet, Score, Scorer, Worker
 from multikueue.testing import StrategyWorkloadBuilder, check_strategy, fleet, strategy_workload
-from multikueue_strategies.scorers import DATA, TIER, Data, Order, Preferred, Price, Tiers
+from multikueue_strategies.scorers import DATA, TIER, Data, HubScore, Order, Preferred, Price, Tiers
 
 TIERS = Tiers(order=("reserved", "on-demand", "spot"))
 PREFERRED = Preferred(labels={"region=eu": 3, "gpu": 1})
@@ -126,6 +126,22 @@ def test_a_scorer_that_cannot_tell_says_why() -> None:
     assert scored(DATA_IN_A, "a", data="gs://x=1Gi").reason == "nobody knows where its data lies"
     assert scored(PRICE, "a", labelled()).reason == "0.24 an hour"
     assert scored(TIERS, "w", Fleet(workers=(Worker(name="w"),), now=fleet().build().now)).reason == "no tier"
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ({"usage/gpu": 100}, Score(1, "score 100")),
+        ({"usage/gpu": -100}, Score(0, "score -100")),
+        ({"usage/gpu": 0}, Score(0.5, "score 0")),
+        ({"usage/gpu": 400}, Score(1, "score 400")),
+        ({"usage/cpu": 7}, Score(None, "no score usage/gpu")),
+    ],
+    ids=["the best", "the worst", "the middle", "one that OCM would not take", "one that is absent or over"],
+)
+def test_a_score_of_the_hub(scores: dict[str, int], expected: Score) -> None:
+    shown = Fleet(workers=(Worker(name="a", scores=scores),), now=fleet().build().now)
+    assert scored(HubScore("usage/gpu"), "a", shown) == expected
 
 
 def test_a_price_of_the_cluster_counts_by_flavor_and_that_of_the_options_goes_before_it() -> None:

@@ -26,7 +26,7 @@ they go on to their end, `wait=8h`: they queue again after that time."""
 DRAINED = "multikueue.dev/Drained"
 """A condition of a MultiKueueCluster with `DRAIN_ANNOTATION`: whether anything of ours is left there, and how much."""
 
-TAINTS_ANNOTATION = "multikueue.dev/taints"
+HUB_TAINTS_ANNOTATION = "multikueue.dev/hub-taints"
 """On a MultiKueueCluster: taints that its hub has for it and nobody tolerates, comma separated, as `key=value:NoSelect`."""
 
 FLEET_LABEL = "multikueue.dev/fleet"
@@ -127,7 +127,7 @@ def why_cordoned(cluster: MultiKueueCluster) -> str:
         return "cordoned (spec.unschedulable)"
     if DRAIN_ANNOTATION in annotations:
         return "cordoned (it is drained)"
-    taints = annotations.get(TAINTS_ANNOTATION, "")
+    taints = annotations.get(HUB_TAINTS_ANNOTATION, "")
     return f"cordoned (taint {taints})" if taints else ""
 
 

@@ -1,12 +1,12 @@
-"""The fields that we read of OCM's Placement, PlacementDecision, ManagedCluster, ManagedClusterSet and ManagedServiceAccount.
+"""The fields that we read of OCM's kinds: of placement, of clusters, and of accounts on these.
 
-OCM's placement controller alone writes the first two; docs/ocm.md says how and in which order (ocm.md 2.1, 2.2, 2.4).
+OCM's placement controller alone writes the decisions; docs/ocm.md says how and in which order (ocm.md 2.1, 2.2, 2.4).
 """
 
 from __future__ import annotations
 
 from multikueue.api.kueue.queues import LabelSelector
-from multikueue.api.meta import Condition, Int64, Object, Value
+from multikueue.api.meta import Condition, Int64, Object, Time, Value
 from multikueue.api.multikueue.clusters import KubernetesVersion
 
 OCM_GROUP = "cluster.open-cluster-management.io"
@@ -90,6 +90,26 @@ class ManagedCluster(Object):
 
     spec: ManagedClusterSpec = ManagedClusterSpec()
     status: ManagedClusterStatus = ManagedClusterStatus()
+
+
+class PlacementScore(Value):
+    """From -100 to 100."""
+
+    name: str = ""
+    value: Int64 = 0
+
+
+class AddOnPlacementScoreStatus(Value):
+    """`valid_until`: after that the scores count for nothing; None: they have no end."""
+
+    scores: tuple[PlacementScore, ...] = ()
+    valid_until: Time | None = None
+
+
+class AddOnPlacementScore(Object):
+    """Scores of a cluster, in the namespace of the cluster's name."""
+
+    status: AddOnPlacementScoreStatus = AddOnPlacementScoreStatus()
 
 
 class ManagedClusterSelector(Value):

@@ -50,6 +50,7 @@ from multikueue.workload.strategy_call import (
     MATES,
     PLACEMENTS,
     ROOM,
+    SCORES,
     SPEND,
     WAITS,
     LoadedStrategy,
@@ -316,6 +317,8 @@ class Strategies:
             workload = dataclasses.replace(workload, assigned=assigned(local))
         if SPEND in by.reads:
             workload = dataclasses.replace(workload, spends=self.store.spends.of(local))
+        if SCORES in by.reads:
+            fleet = self.store.hub_scores.shown(fleet)
         if ROOM in by.reads:
             fleet = self.store.rooms.shown(fleet, local, self.settings.capacity_follow.flavors)
         return workload, self.store.waits.shown(fleet, local) if WAITS in by.reads else fleet

@@ -1,4 +1,4 @@
-"""Watches OCM's Placements and decisions, from the moment a strategy asks for one.
+"""Watches OCM's Placements and decisions, and its scores, from the moment a strategy asks for one.
 
 OCM is optional: while the server lacks the kinds it is asked for them now and then, one line in the log says so, and
 workloads that name a Placement wait with that reason.
@@ -13,8 +13,9 @@ from typing import Any
 import anyio
 
 from multikueue.api.kind import Kind
-from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENTS
+from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENT_SCORES, PLACEMENTS
 from multikueue.controllers.reconcile.context import ReconcileContext
+from multikueue.controllers.reconcile.events import log_state
 from multikueue.kube.reflector import Reflector
 from multikueue.store.caches.cache import Cache
 from multikueue.telemetry import get_logger
@@ -28,18 +29,30 @@ PATIENCE = 3.0
 
 @dataclass(slots=True)
 class PlacementWatch:
-    """Owner of the two watches; fills the caches of the store's `Placements` and reports failures to it."""
+    """Owner of the watches; fills the caches of the store's `Placements` and reports failures to it, and those of its
+    `HubScores`, whose failure costs no more than scores that are unknown."""
 
     context: ReconcileContext
     _needed: anyio.Event = field(default_factory=anyio.Event)
     _looked: anyio.Event = field(default_factory=anyio.Event)
+    _scored: anyio.Event = field(default_factory=anyio.Event)
     _troubles: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.context.store.placements.need = self._needed.set
+        self.context.store.hub_scores.need = self._scored.set
 
     async def run(self) -> None:
         """Runs until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._watch_placements)
+            await self._scored.wait()
+            scores = self.context.store.hub_scores.cache
+            await Reflector(
+                self.context.manager, PLACEMENT_SCORES, scores, on_state=log_state(PLACEMENT_SCORES.plural)
+            ).run()
+
+    async def _watch_placements(self) -> None:
         placements = self.context.store.placements
         await self._needed.wait()
         reflectors = (

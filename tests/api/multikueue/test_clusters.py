@@ -11,8 +11,8 @@ from multikueue.api.multikueue.clusters import (
     CLUSTERS_ANNOTATION,
     CORDON_ANNOTATION,
     DRAIN_ANNOTATION,
+    HUB_TAINTS_ANNOTATION,
     PRICES_ANNOTATION,
-    TAINTS_ANNOTATION,
     ClusterProfileRef,
     ClusterSource,
     Drain,
@@ -105,7 +105,7 @@ def test_no_drain_follows_from(text: str) -> None:
         ({CORDON_ANNOTATION: "yes"}, False, ""),
         ({}, True, "cordoned (spec.unschedulable)"),
         ({DRAIN_ANNOTATION: "wait"}, False, "cordoned (it is drained)"),
-        ({TAINTS_ANNOTATION: "a=b:NoSelect"}, False, "cordoned (taint a=b:NoSelect)"),
+        ({HUB_TAINTS_ANNOTATION: "a=b:NoSelect"}, False, "cordoned (taint a=b:NoSelect)"),
     ],
     ids=["nothing", "the annotation", "a word that is none", "the field", "a drain", "a taint"],
 )

@@ -15,11 +15,11 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import (
     DRAIN_ANNOTATION,
     FLEET_LABEL,
+    HUB_TAINTS_ANNOTATION,
     IN_FLEET,
     KUBECONFIG_KEY,
     LEAVING_ANNOTATION,
     MAY_LEAVE_ANNOTATION,
-    TAINTS_ANNOTATION,
 )
 from multikueue.controllers.fleet.inventories import inventory_of
 from multikueue.controllers.fleet.membership import Membership
@@ -220,10 +220,10 @@ async def test_taints_follow_but_for_those_that_are_tolerated() -> None:
     )
     async with kept(world, tolerations=(UNAVAILABLE,)) as membership:
         await look(membership)
-        assert noted(world, "a")[TAINTS_ANNOTATION] == "gpu=broken:NoSelect"
+        assert noted(world, "a")[HUB_TAINTS_ANNOTATION] == "gpu=broken:NoSelect"
         managed(world, "a")
         await look(membership)
-        assert TAINTS_ANNOTATION not in noted(world, "a")
+        assert HUB_TAINTS_ANNOTATION not in noted(world, "a")
 
 
 async def test_tokens_of_managed_service_accounts_are_used_and_renewed() -> None:

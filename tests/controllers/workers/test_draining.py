@@ -8,7 +8,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.kueue.workload import DRAINED_FROM_ANNOTATION
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue.clusters import DRAIN_ANNOTATION, DRAINED, TAINTS_ANNOTATION
+from multikueue.api.multikueue.clusters import DRAIN_ANNOTATION, DRAINED, HUB_TAINTS_ANNOTATION
 from multikueue.controllers.workers.draining import Drains
 from tests.controllers.table import Table, table
 
@@ -158,7 +158,7 @@ async def test_a_word_that_is_none_only_cordons_and_is_told() -> None:
     "change",
     [
         {"metadata": {"annotations": {DRAIN_ANNOTATION: "wait"}}},
-        {"metadata": {"annotations": {TAINTS_ANNOTATION: "gpu=broken:NoSelect"}}},
+        {"metadata": {"annotations": {HUB_TAINTS_ANNOTATION: "gpu=broken:NoSelect"}}},
     ],
     ids=["one that is drained", "one with a taint"],
 )

@@ -12,6 +12,7 @@ from aiohttp import web
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from multikueue import strategy as contract
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
 from multikueue.api.meta import ObjectKey
@@ -21,6 +22,7 @@ from multikueue.controllers.workers.ocm_placements import PlacementWatch
 from multikueue.errors import ApiError, Forbidden, NotFound
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.settings import EXTERNAL_DISPATCHER
+from multikueue.store.caches.hub_scores import HubScores
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION, Named, Placements
 from multikueue.store.store import Store
 from multikueue.testing import NOW
@@ -355,7 +357,7 @@ async def until(condition: Any) -> None:
 
 def watch(client: WatchingClient, placements: Placements, *, any_read: bool) -> PlacementWatch:
     world = table(**({"strategy": EXTERNAL} if any_read else {})).world
-    store = cast("Store", SimpleNamespace(placements=placements))
+    store = cast("Store", SimpleNamespace(placements=placements, hub_scores=HubScores(lambda: NOW)))
     return PlacementWatch(replace(world, manager=client, store=store))
 
 
@@ -443,3 +445,35 @@ async def test_nothing_is_watched_before_somebody_asks() -> None:
         placements.view(ObjectKey(NAMESPACE, "job"), Named(ObjectKey(OURS, "gpu")), ())
         await until(lambda: placements.since == NOW)
         tasks.cancel_scope.cancel()
+
+
+async def test_scores_are_watched_once_a_strategy_asks_for_them_and_no_sooner() -> None:
+    world = table()
+    body = {"metadata": {"name": "usage", "namespace": "w1"}, "status": {"scores": [{"name": "gpu", "value": 42}]}}
+    world.manager.put(kinds.PLACEMENT_SCORES, body)
+    world.manager.calls.clear()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(PlacementWatch(world.world).run)
+        await anyio.wait_all_tasks_blocked()
+        assert world.manager.calls == []
+
+        world.store.hub_scores.shown(contract.Fleet(now=NOW))
+        await anyio.wait_all_tasks_blocked()
+        assert world.store.hub_scores.of("w1") == {"usage/gpu": 42}
+        assert {each.split()[1] for each in world.manager.calls} == {"addonplacementscores"}
+        tasks.cancel_scope.cancel()
+
+
+async def test_the_worker_with_the_best_score_gets_the_first_copy() -> None:
+    options = {"scorers": [{"hub": {"name": "usage/gpu"}}], "patience": None}
+    world = table(strategy={"name": "composed", "options": options})
+    for cluster, value in (("w1", -100), ("w2", 90), ("w3", 10)):
+        body = {
+            "metadata": {"name": "usage", "namespace": cluster},
+            "status": {"scores": [{"name": "gpu", "value": value}]},
+        }
+        world.manager.put(kinds.PLACEMENT_SCORES, body)
+    world.manager.watch(kinds.PLACEMENT_SCORES, world.store.hub_scores.cache)
+    world.submit()
+    await world.settle()
+    assert world.status()["nominatedClusterNames"] == ["w2"]
