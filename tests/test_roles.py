@@ -9,6 +9,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.jobs.job import JobKey
 from multikueue.api.kueue.compatibility import Release
+from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.kinds.pods.pod import PlainPod
 from multikueue.roles import DEPLOYMENTS, Runnables, adapters_of, submitted_kinds
@@ -21,6 +22,7 @@ from multikueue.settings import (
     DeclaredRule,
     DeviceClassMapping,
     DynamicResources,
+    FleetMembers,
     Integrations,
     Quota,
     Role,
@@ -51,6 +53,31 @@ def runnables(roles: frozenset[Role]) -> Runnables:
 )
 async def test_what_is_watched(roles: frozenset[Role], watched: set[str]) -> None:
     assert {watch.kind.plural for watch in runnables(roles).watches} == watched
+
+
+@pytest.mark.parametrize("roles", [STANDALONE, BESIDE_KUEUE], ids=["standalone", "beside Kueue"])
+@pytest.mark.parametrize(
+    ("fleet", "more"),
+    [
+        (FleetMembers(selector="zone=eu"), 0),
+        (FleetMembers(inventory="ocm"), 1),
+        (FleetMembers(queues="keep"), 1),
+        (FleetMembers(inventory="clusterprofiles", queues="keep"), 2),
+    ],
+    ids=["no inventory", "an inventory", "queues that are kept", "both"],
+)
+async def test_a_fleet_takes_tasks_only_if_it_is_asked_for(
+    roles: frozenset[Role], fleet: FleetMembers, more: int
+) -> None:
+    world = table(roles=roles)
+    made = DEPLOYMENTS[roles](world.world, world.settings.model_copy(update={"fleet": fleet}), SchedulerLoop())
+    assert len(made.tasks) == len(world.runnables.tasks) + more
+    assert made.watches == world.runnables.watches
+
+
+def test_a_dispatcher_of_kueue_keeps_no_fleet() -> None:
+    with pytest.raises(ValueError, match="expected no fleet in the role nominate"):
+        Settings(roles=EXTERNAL_DISPATCHER, fleet=FleetMembers(inventory="ocm"))
 
 
 GPUS = DeviceClassMapping(name="gpu", device_class_names=("gpu.example.com",))

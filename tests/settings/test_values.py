@@ -58,3 +58,33 @@ def test_a_label_selector_is_written_as_for_kubectl(text: str) -> None:
 def test_what_is_no_label_selector_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         label_terms(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"fleet__drain": "requeue=1h"}, r"fleet\.drain: expected requeue, wait, or wait with a time"),
+        ({"fleet__drain": "wait="}, r"fleet\.drain: expected requeue, wait, or wait with a time"),
+        ({"fleet__most_leaving": "120%"}, r"fleet\.most_leaving: expected a percentage or a number"),
+        ({"fleet__most_leaving": "-1"}, r"fleet\.most_leaving: expected a percentage or a number"),
+        ({"fleet__secret": "kubeconfig"}, r"fleet\.secret: expected the name of an object with \{cluster\} in it"),
+        ({"fleet__server": "https://proxy"}, r"fleet\.server: expected a URL that starts with https:// and has"),
+        ({"fleet__selector": "a in b"}, r"fleet\.selector: expected a label selector"),
+    ],
+    ids=[*("another word", "no time", "too large a share", "too small a number"), "one name", "one URL", "no selector"],
+)
+def test_what_says_nothing_of_a_fleet_is_refused(given: dict[str, str], expected: str) -> None:
+    with pytest.raises(ConfigurationError, match=expected):
+        load(**given)  # type: ignore[arg-type]
+
+
+def test_a_fleet_is_asked_for_by_its_inventory() -> None:
+    found = load(
+        fleet__inventory="ocm", fleet__drain="wait=8h", fleet__most_leaving="5", fleet__tolerations="a,b/c"
+    ).fleet
+    assert (found.inventory, found.drain, found.most_leaving, found.tolerations) == (
+        "ocm",
+        "wait=8h",
+        "5",
+        ("a", "b/c"),
+    )

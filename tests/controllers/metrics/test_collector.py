@@ -13,6 +13,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue.clusters import FLEET_LABEL, IN_FLEET
 from multikueue.controllers.metrics.collector import StateCollector
 from multikueue.kube.transport.loop_share import Leftovers, LoopShare
 from multikueue.runtime.concurrency import START, AdaptiveLimit
@@ -267,3 +268,24 @@ async def test_others_have_a_turn_after_each_family() -> None:
         over = True
     assert [each.name for each in gathered] == [each.name for each in made.collect()]
     assert turns >= len(gathered)
+
+
+async def test_workers_of_a_fleet_are_counted_by_what_becomes_of_them() -> None:
+    world = table()
+    assert "multikueue_fleet_workers" not in figures(world)
+    for name, reason in (("w1", ""), ("w2", "Held"), ("w3", "Leaving")):
+        told = {
+            "type": IN_FLEET,
+            "status": "False",
+            "reason": reason,
+            "message": "",
+            "lastTransitionTime": "2026-01-01T12:00:00Z",
+        }
+        change = {
+            "metadata": {"labels": {FLEET_LABEL: "multikueue"}},
+            "status": {"conditions": [told] if reason else []},
+        }
+        world.manager.change(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", name), change)
+    made = StateCollector(store=world.store, queues=world.queues)
+    (family,) = [each for each in made.collect() if each.name == "multikueue_fleet_workers"]
+    assert {sample.labels["state"]: sample.value for sample in family.samples} == {"all": 3, "leaving": 1, "held": 1}

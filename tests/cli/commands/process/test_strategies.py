@@ -90,7 +90,7 @@ def test_parts_of_composed_are_listed_shown_and_checked_by_their_kind(cli: Run) 
     assert not [line for line in checked.lines if "nominates" in line]
     refused = cli("strategies", "show", "scorer/labels")
     assert refused.code == 2
-    assert "scorer 'labels': expected one that is installed: data, order" in refused.err
+    assert "scorer 'labels': expected one that is installed: data, hub, order" in refused.err
 
 
 def test_show_tells_what_it_does_and_its_options(cli: Run) -> None:
