@@ -109,12 +109,22 @@ class Membership:
         for kinds in (("join", "follow", "leave", "return"), ("configure",), ("remove",)):
             await self._each((self._do(step), f"{step.kind} {step.name}") for step in plan.steps if step.kind in kinds)
         self._tell(plan)
-        await self._each((self._condition(each, plan), f"condition of {each.metadata.name}") for each in self._ours())
+        await self._each(
+            (self._condition(each, plan), f"condition of {each.metadata.name}") for each in self._told_of(plan)
+        )
         return min(LOOK_EVERY, max(plan.again - now, timedelta())) if plan.again is not None else LOOK_EVERY
 
     def _ours(self) -> Iterable[MultiKueueCluster]:
         return [
             each for each in self.context.store.clusters if each.metadata.labels.get(FLEET_LABEL) == self.context.origin
+        ]
+
+    def _told_of(self, plan: FleetPlan) -> Iterable[MultiKueueCluster]:
+        """Those that have a condition of the fleet, or are to get one."""
+        return [
+            each
+            for each in self._ours()
+            if each.metadata.name in plan.conditions or find_condition(each.status.conditions, IN_FLEET) is not None
         ]
 
     def _seen(self, rules: FleetRules, inventory: Inventoried, now: datetime) -> FleetSeen:
@@ -234,12 +244,12 @@ class Membership:
     # What is told.
 
     async def _condition(self, cluster: MultiKueueCluster, plan: FleetPlan) -> None:
-        """Tells a worker that the inventory does not have what becomes of it."""
+        """Tells a worker that the inventory does not have what becomes of it, and no other one anything."""
         cache, wanted = self.context.store.clusters, plan.conditions.get(cluster.metadata.name)
         if wanted is not None:
             wanted = msgspec.structs.replace(wanted, observed_generation=cluster.metadata.generation)
             await write_condition(self.context, MULTIKUEUE_CLUSTERS, cache, cluster, wanted, self.context.now())
-        elif find_condition(cluster.status.conditions, IN_FLEET) is not None:
+        else:
             rest = without_condition(cluster.status.conditions, IN_FLEET)
             status = msgspec.structs.replace(cluster.status, conditions=rest)
             await write_status(self.context, MULTIKUEUE_CLUSTERS, cache, cluster, status)
