@@ -54,10 +54,10 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
     def condition(self, generation: int, *, is_seen: bool) -> Condition:
         """The condition `multikueue.dev/Drained`. `is_seen`: the worker is connected, so that its objects are known."""
         parts = (
-            (len(self.runs), "workloads run there"),
-            (len(self.waits), "workloads wait there"),
-            (len(self.held), "workloads give their quota back"),
-            (self.objects, "workloads have objects there"),
+            (len(self.runs), "running"),
+            (len(self.waits), "waiting"),
+            (len(self.held), "giving quota back"),
+            (self.objects, "with objects there"),
         )
         left = ", ".join(f"{number} {what}" for number, what in parts if number)
         unseen = "" if is_seen else "; it is not connected, so its objects cannot be seen"
@@ -65,7 +65,7 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
             type=DRAINED,
             status="False" if left else "True",
             reason="Draining" if left else "Drained",
-            message=(left or "nothing of ours is there") + unseen,
+            message=(f"workloads: {left}" if left else "nothing of ours is there") + unseen,
             observed_generation=generation,
         )
 

@@ -54,7 +54,7 @@ async def test_what_runs_there_queues_again_and_goes_elsewhere() -> None:
     status, message = await look(world)
     assert (status, message) == (
         "False",
-        "1 workloads give their quota back, 1 workloads have objects there",
+        "workloads: 1 giving quota back, 1 with objects there",
     )
     await later(world)
     await look(world)
@@ -73,7 +73,7 @@ async def test_what_runs_there_goes_on_until_the_time_is_over() -> None:
 
     for passed in (timedelta(), timedelta(hours=7)):
         world.time += passed
-        assert await look(world) == ("False", "1 workloads run there, 1 workloads have objects there")
+        assert await look(world) == ("False", "workloads: 1 running, 1 with objects there")
         assert world.workload()["spec"].get("active", True)
 
     world.time += timedelta(hours=1)
