@@ -49,7 +49,7 @@ from multikueue.store.caches.cache import Cache
 from multikueue.store.store import Store
 from multikueue.telemetry.metrics import Metrics
 from multikueue.workload.handlers.outcome import sooner
-from multikueue.workload.strategy_call import ROOM
+from multikueue.workload.strategy_call import KUEUE, ROOM
 
 __all__ = ["DEPLOYMENTS", "Loop", "Runnables", "Task", "Watch", "adapters_of", "compose", "submitted_kinds"]
 
@@ -336,6 +336,8 @@ async def _first_contact(context: ReconcileContext, clusters: Clusters, placemen
     with anyio.move_on_after(PATIENCE):
         if await context.strategies.is_read_by_any(ROOM):
             store.rooms.need(context.settings.capacity_follow.flavors)
+        if await context.strategies.is_read_by_any(KUEUE):
+            store.releases.want()
     timeout = FIRST_CONTACT_TIMEOUT + CONTACT_EACH * len(store.clusters)
     with anyio.move_on_after(timeout.total_seconds()):
         for cluster in store.clusters:

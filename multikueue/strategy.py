@@ -79,6 +79,7 @@ class Spend:
 class Workload:
     """What a strategy may know of the workload it places.
 
+    `kind` is that of its job, such as `JobSet`.
     `annotations` are its own, and those of its job where it has none of that name. Amounts in `requests` are as Kueue counts
     them: milli-units of cpu, whole units of all else, summed over pod sets. `nominated_clusters` is the present nomination.
     `nominated_at` is when the newest of them was nominated, in whole seconds; it is known only while the answers ask to be
@@ -94,6 +95,7 @@ class Workload:
 
     namespace: str
     name: str
+    kind: str = ""
     queue: str = ""
     cluster_queue: str = ""
     priority: int = 0
@@ -218,10 +220,11 @@ class Worker:
     Not `usable` means: not connected, cordoned, or unable to take this workload; `why` says which. `room` is what it has for
     the workload, `waits` how long jobs like it waited there; only a strategy that says so is told, or one with a part that
     says so: ``reads: ClassVar[tuple[str, ...]] = ("room", "waits")``. None: nobody may know. Other values of these alone are no
-    reason to ask again. `prices` are those in the annotation `multikueue.dev/prices` of its MultiKueueCluster: money for an
-    hour of a core of cpu, a GiB of memory or ephemeral storage, or one of anything else, by resource or `flavor/resource`.
-    `scores` (`reads` has `scores`) are those of OCM's AddOnPlacementScores, from -100 to 100, by `object/score`; one that is
-    absent or over is not among them.
+    reason to ask again. `kueue` is the release of Kueue there, if some strategy or part has `kueue` in its `reads`: `0.20.3`,
+    the minor alone as `0.18`, or `0.19+` for that or a newer one; empty if it is not known. `prices` are those in the
+    annotation `multikueue.dev/prices` of its MultiKueueCluster: money for an hour of a core of cpu, a GiB of memory or
+    ephemeral storage, or one of anything else, by resource or `flavor/resource`. `scores` (`reads` has `scores`) are those of
+    OCM's AddOnPlacementScores, from -100 to 100, by `object/score`; one that is absent or over is not among them.
     """
 
     name: str
@@ -233,6 +236,7 @@ class Worker:
     room: Room | None = None
     waits: Waits | None = None
     scores: Mapping[str, int] = field(default_factory=dict)
+    kueue: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

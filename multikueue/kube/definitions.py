@@ -6,24 +6,28 @@ API server drops fields that it does not know without a word, and refuses lists 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from multikueue.api.kinds import WORKLOADS
-from multikueue.errors import Forbidden, NotFound
+from multikueue.errors import ApiError, Forbidden, NotFound
 from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["Definitions", "definitions", "lost", "served_versions"]
+__all__ = ["Definitions", "definitions", "kueue_release", "lost", "served_versions"]
 
 Schema = Mapping[str, Any]
 
 _DOCUMENT = f"/openapi/v3/apis/{WORKLOADS.api_version}"
+_RELEASE = re.compile(r":v([0-9]+\.[0-9]+\.[0-9]+)(?=@|$)")
 _OWN_KIND = {"group": WORKLOADS.group, "version": WORKLOADS.version, "kind": WORKLOADS.kind}
 
 POD_SETS = {18: "0.19", 10: "0.18"}
 """The release that first let a Workload have so many pod sets (its CHANGELOG); 8 are those of older ones."""
+
+_DEPLOYMENT = "/apis/apps/v1/namespaces/kueue-system/deployments/kueue-controller-manager"
 
 GATES = "preemptionGates"
 """What a Workload has since 0.17 (KEP 8303)."""
@@ -68,6 +72,53 @@ async def served_versions(client: ClusterClient) -> tuple[str, ...]:
     definitions."""
     group = await _read(client, f"/apis/{WORKLOADS.group}")
     return tuple(each["version"] for each in group.get("versions", ()))
+
+
+async def kueue_release(client: ClusterClient, *, is_exact: bool = False) -> str:
+    """The release of Kueue there, empty if unknown: `0.20.3` by the image of its Deployment, where that may be read in its
+    usual place. Else, unless it has to be exact, the minor that its definitions are of: `0.18`, or `0.19+` if newer ones have
+    the same."""
+    try:
+        found = _image_release(await client.request("GET", _DEPLOYMENT))
+        if found or is_exact:
+            return found
+    except ApiError:
+        if is_exact:
+            return ""
+    known = await definitions(client)
+    if known is None:
+        return ""
+    return f"{known.release}+" if known.release == POD_SETS[max(POD_SETS)] else known.release
+
+
+class _Container(msgspec.Struct, frozen=True):
+    image: str = ""
+
+
+class _PodSpec(msgspec.Struct, frozen=True):
+    containers: tuple[_Container, ...] = ()
+
+
+class _Template(msgspec.Struct, frozen=True):
+    spec: _PodSpec = _PodSpec()
+
+
+class _DeploymentSpec(msgspec.Struct, frozen=True):
+    template: _Template = _Template()
+
+
+class _Deployment(msgspec.Struct, frozen=True):
+    spec: _DeploymentSpec = _DeploymentSpec()
+
+
+def _image_release(deployment: bytes) -> str:
+    """By the first image with a release as its tag, such as `v0.20.3`."""
+    try:
+        containers = msgspec.json.decode(deployment, type=_Deployment).spec.template.spec.containers
+    except msgspec.DecodeError:
+        return ""
+    tags = (_RELEASE.search(each.image) for each in containers)
+    return next((tag[1] for tag in tags if tag), "")
 
 
 async def _read(client: ClusterClient, path: str) -> dict[str, Any]:

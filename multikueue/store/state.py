@@ -75,6 +75,7 @@ from multikueue.store.caches.rooms import Rooms
 from multikueue.store.caches.slices import Slices, replaced
 from multikueue.store.caches.spends import Spends
 from multikueue.store.caches.waits import WorkerWaits
+from multikueue.store.caches.wanted import Wanted
 from multikueue.store.plans import Plans
 from multikueue.store.queues import WorkQueues
 from multikueue.store.refusals import Bounds, Refusals
@@ -191,6 +192,8 @@ class State:
         self.local_queues: Cache[LocalQueue] = Cache(indexes={"cluster_queue": lambda q: (q.spec.cluster_queue,)})
         self.flavors: Cache[ResourceFlavor] = Cache()
         self.rooms = Rooms(lambda name: self.workers[name].workloads, self.flavors, now)
+        self.releases = Wanted()
+        """Which release of Kueue workers run: their connections read it."""
         self.waits = WorkerWaits(self.workers, self.workloads, now)
         self.cohorts: Cache[Cohort] = Cache()
         self.checks: Cache[AdmissionCheck] = Cache(indexes={"config": config_of})

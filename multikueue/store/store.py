@@ -255,6 +255,7 @@ class Store(State):
         del self.workers[name]
         self.ceilings.forget(name)
         self.rooms.forget_worker(name)
+        self.releases.forget_worker(name)
         self.waits.forget_worker(name)
         self.fleets.clear()
         for local in naming:  # they may have waited for it

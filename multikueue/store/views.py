@@ -168,6 +168,7 @@ class Views(msgspec.Struct, frozen=True):
             labels=cluster.metadata.labels if cluster else {},
             annotations=cluster.metadata.annotations if cluster else {},
             prices=prices_of(cluster) if cluster else {},
+            kueue=worker.kueue,
         )
 
     def seen(self, key: ObjectKey, name: str) -> Remote:

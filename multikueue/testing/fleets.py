@@ -24,6 +24,10 @@ class StrategyWorkloadBuilder:
 
     value: StrategyWorkload
 
+    def kind(self, name: str) -> Self:
+        """Sets the kind of its job."""
+        return self._with(kind=name)
+
     def queue(self, name: str, *, cluster_queue: str = "cq") -> Self:
         return self._with(queue=name, cluster_queue=cluster_queue)
 
@@ -88,10 +92,15 @@ class FleetBuilder:
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
         prices: Mapping[str, float] | None = None,
+        kueue: str = "",
     ) -> Self:
         """Adds a usable worker at the end."""
         shown = Worker(
-            name=name, labels=dict(labels or {}), annotations=dict(annotations or {}), prices=dict(prices or {})
+            name=name,
+            labels=dict(labels or {}),
+            annotations=dict(annotations or {}),
+            prices=dict(prices or {}),
+            kueue=kueue,
         )
         return self._add(shown)
 

@@ -14,6 +14,7 @@ from multikueue.strategy import Explaining, Fleet, Nomination, Opinion, Strategy
 
 __all__ = [
     "FLAVORS",
+    "KUEUE",
     "MATES",
     "PLACEMENTS",
     "ROOM",
@@ -48,6 +49,9 @@ FLAVORS = "flavors"
 
 SPEND = "spend"
 """The word that requests what the queues of a workload have spent."""
+
+KUEUE = "kueue"
+"""The word that requests which release of Kueue workers run."""
 
 AGAIN = {ROOM: timedelta(seconds=10), SPEND: timedelta(minutes=1)}
 """How soon a strategy that reads this is asked again where it names no worker. Room that changes asks for nobody: that would be

@@ -5,7 +5,7 @@ from collections.abc import Collection
 import pytest
 
 from fakekube.model.wire import Refused
-from multikueue.kube.definitions import Definitions, definitions, lost
+from multikueue.kube.definitions import Definitions, definitions, kueue_release, lost
 from multikueue.registration.preflight import Finding, preflight
 from tests.cli.cluster import Cluster, Fake, Tree
 
@@ -123,3 +123,30 @@ async def test_a_worker_with_other_definitions_than_the_managers_is_told(
     (found,) = [each for each in await preflight(Fake(worker), ours=ours) if each.subject == "Kueue's definitions"]
 
     assert found == Finding(level, "Kueue's definitions", detail)  # type: ignore[arg-type]  # a level of the table
+
+
+DEPLOYMENT = "/apis/apps/v1/namespaces/kueue-system/deployments/kueue-controller-manager"
+
+
+def image(name: str) -> Tree:
+    return {DEPLOYMENT: {"spec": {"template": {"spec": {"containers": [{"image": name}]}}}}}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("documents_there", "release", "exact"),
+    [
+        pytest.param(image("kueue:v0.20.3"), "0.20.3", "0.20.3", id="the tag of the image"),
+        pytest.param(image("registry:5000/k:v0.20.3@sha256:1"), "0.20.3", "0.20.3", id="a tag before a digest"),
+        pytest.param({**image("kueue:v0.20.0-rc.1"), **documents(PLAIN, 10)}, "0.18", "", id="no release in the tag"),
+        pytest.param({DEPLOYMENT: {"spec": 7}, **documents(PLAIN, 10)}, "0.18", "", id="a Deployment of nonsense"),
+        pytest.param(documents(PLAIN, 10), "0.18", "", id="no Deployment, older definitions"),
+        pytest.param(documents(PLAIN, 18), "0.19+", "", id="no Deployment, definitions that newer ones may have"),
+        pytest.param({"/openapi/v3/apis/kueue.x-k8s.io/v1beta2": {}}, "", "", id="nothing"),
+    ],
+)
+async def test_the_release_is_as_exact_as_is_told(documents_there: Tree, release: str, exact: str) -> None:
+    there = Fake(Cluster("w", documents=documents_there))
+
+    assert await kueue_release(there) == release
+    assert await kueue_release(there, is_exact=True) == exact

@@ -47,6 +47,7 @@ from multikueue.workload.nomination.choice import ExplainedChoice, choice
 from multikueue.workload.nomination.request import nomination_request
 from multikueue.workload.strategy_call import (
     FLAVORS,
+    KUEUE,
     MATES,
     PLACEMENTS,
     ROOM,
@@ -319,6 +320,8 @@ class Strategies:
             workload = dataclasses.replace(workload, spends=self.store.spends.of(local))
         if SCORES in by.reads:
             fleet = self.store.hub_scores.shown(fleet)
+        if KUEUE in by.reads:
+            self.store.releases.want()  # each worker has its own as soon as it is known
         if ROOM in by.reads:
             fleet = self.store.rooms.shown(fleet, local, self.settings.capacity_follow.flavors)
         return workload, self.store.waits.shown(fleet, local) if WAITS in by.reads else fleet
@@ -355,7 +358,7 @@ class Strategies:
     def forget(self, key: ObjectKey) -> None:
         """Drops the result for a workload that needs no nomination."""
         self._results.pop(key, None)
-        if self.store.rooms.is_needed:
+        if self.store.rooms.wanted.is_wanted:
             self.store.rooms.release(key)
 
     def _call_in_thread(self, case: Case, request: NominationRequest, asked: Question, by: LoadedStrategy) -> None:

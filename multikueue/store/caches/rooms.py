@@ -17,6 +17,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.reservations import admission_amounts
 from multikueue.quota.capacity.occupancy import Occupancy, use_of
 from multikueue.store.caches.cache import Cache
+from multikueue.store.caches.wanted import Wanted
 
 __all__ = ["Rooms", "WorkerRoom"]
 
@@ -152,7 +153,6 @@ class Rooms:
         self._flavors: Flavors = {}
         self._workers: dict[str, WorkerRoom] = {}
         self._assumed: dict[ObjectKey, tuple[str, ...]] = {}
-        self._waiters: dict[str, Callable[[], None]] = {}
         self._shown: dict[str, tuple[contract.Worker, contract.Room, contract.Worker]] = {}
         self.is_needed = False
 
@@ -163,17 +163,8 @@ class Rooms:
         if flavors is not self._flavors:
             self._flavors = flavors
             self._flavors_changed()
-        if not self.is_needed:
-            self.is_needed = True
+        if self.wanted.want():
             self._manager.observe(lambda _old, _new: self._flavors_changed())
-            for wake in tuple(self._waiters.values()):
-                wake()
-
-    def when_needed(self, worker: str, wake: Callable[[], None]) -> None:
-        """Calls `wake` once somebody needs the room of workers: at once if somebody does. The last one of a worker counts."""
-        self._waiters[worker] = wake
-        if self.is_needed:
-            wake()
 
     def _flavors_changed(self) -> None:
         for worker in self._workers.values():
@@ -189,7 +180,8 @@ class Rooms:
         return found
 
     def forget_worker(self, name: str) -> None:
-        for known in (self._workers, self._waiters, self._shown):
+        self.wanted.forget_worker(name)
+        for known in (self._workers, self._shown):
             known.pop(name, None)
 
     def shown(self, fleet: contract.Fleet, local: Workload, flavors: Flavors) -> contract.Fleet:

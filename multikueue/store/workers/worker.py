@@ -72,7 +72,8 @@ class WorkerView:
     Callers: the worker's connection (connectivity), and its outbox (expectations). The caches survive a lost
     connection: they are the last known state. `why` is the text of its problem. `leaving` says why its name is about to
     stand for another cluster, so that it gets nothing new. `watch_scope` says what
-    can be watched there.
+    can be watched there. `kueue` is the release of Kueue there, as `kube.definitions.kueue_release` tells it; empty while it is
+    not known.
 
     Objects there that belong to something `known` are always cached; of the others a few at a time, to be swept
     (`KnownObjects`), and without `known` all.
@@ -88,6 +89,7 @@ class WorkerView:
         "expires",
         "jobs",
         "known_objects",
+        "kueue",
         "leaving",
         "link",
         "name",
@@ -109,6 +111,7 @@ class WorkerView:
     ) -> None:
         self.name, self.why, self.leaving = name, "not connected yet", ""
         self.expires: datetime | None = None
+        self.kueue = ""
         self.link = Link(Reach.SUSPECT, since, is_known=False, never_lost_before=never_lost_before)
         self._grace, self._reached_by_us, self._is_recorded = never_lost_before, NEVER, False
         self.watch_scope = WatchScope(since or NEVER)
@@ -277,6 +280,12 @@ class WorkerView:
         if self.watch_scope.record(kind, namespace, why, now):
             self._changed(self, "use")
 
+    def runs(self, kueue: str) -> None:
+        """That release of Kueue runs there; empty: it is not told."""
+        if kueue != self.kueue:
+            self.kueue = kueue
+            self._changed(self, "use")
+
     def leaves(self, why: str) -> None:
         """Its name is about to stand for another cluster, for the reason `why`; empty: it is not."""
         if why != self.leaving:
@@ -285,7 +294,7 @@ class WorkerView:
 
     def forget(self) -> None:
         """Its name stands for another cluster from now on: nothing seen before applies."""
-        self.link = replace(self.link, is_known=False)
+        self.link, self.kueue = replace(self.link, is_known=False), ""
         self.expectations.clear()
         self.workloads.replace(())
         self.jobs.forget()

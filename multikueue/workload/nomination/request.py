@@ -7,7 +7,15 @@ from datetime import UTC, datetime
 
 from multikueue import strategy as contract
 from multikueue.api.jobs.job import AnyJob
-from multikueue.api.kueue.workload import FAILED_ON, NOMINATED, QUOTA_RESERVED, Workload, granted, workload_spec
+from multikueue.api.kueue.workload import (
+    FAILED_ON,
+    NOMINATED,
+    QUOTA_RESERVED,
+    Workload,
+    any_owner_of,
+    granted,
+    workload_spec,
+)
 from multikueue.api.meta import render_time
 from multikueue.workload.case import MAX_NOMINATED, Case
 from multikueue.workload.strategy_call import NominationRequest
@@ -84,10 +92,11 @@ def _workload(case: Case, job: AnyJob | None) -> contract.Workload:
     admission = local.status.admission
     reserved, nominated, failed = (local.condition(type_) for type_ in (QUOTA_RESERVED, NOMINATED, FAILED_ON))
     own, jobs = local.metadata.annotations, job.metadata.annotations if job is not None else {}
-    clusters = nominated_before(case)
+    owner, clusters = any_owner_of(local), nominated_before(case)
     return contract.Workload(
         namespace=local.metadata.namespace,
         name=local.metadata.name,
+        kind=owner.kind if owner is not None else "",
         queue=spec.queue_name,
         cluster_queue=admission.cluster_queue if admission else "",
         priority=spec.priority,

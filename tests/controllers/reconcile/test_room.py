@@ -113,4 +113,4 @@ async def test_nothing_is_known_where_nobody_reads_it() -> None:
     made.submit()
     await made.settle()
     made.time += timedelta(minutes=1)
-    assert not made.store.rooms.is_needed
+    assert not made.store.rooms.wanted.is_wanted

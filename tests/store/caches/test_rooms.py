@@ -57,11 +57,11 @@ class Known:
 def test_before_anybody_asks_nothing_is_known() -> None:
     known = Known()
     woken: list[str] = []
-    known.rooms.when_needed("w1", lambda: woken.append("w1"))
+    known.rooms.wanted.when_wanted("w1", lambda: woken.append("w1"))
     assert woken == []
     assert known.rooms.shown(FLEET, LOCAL.build(), NO_FLAVORS) == FLEET
     assert woken == ["w1"]
-    known.rooms.when_needed("w2", lambda: woken.append("w2"))
+    known.rooms.wanted.when_wanted("w2", lambda: woken.append("w2"))
     assert woken == ["w1", "w2"]
 
 

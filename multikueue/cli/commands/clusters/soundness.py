@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,6 +20,7 @@ from multikueue.api.values.foreign import answer_or
 from multikueue.errors import ApiError, ConfigurationError, Forbidden, MultiKueueError, NotFound
 from multikueue.kube.auth.expiry import of_certificate
 from multikueue.kube.auth.kubeconfig import parse
+from multikueue.kube.definitions import kueue_release
 from multikueue.registration.preflight import Finding
 
 if TYPE_CHECKING:
@@ -237,26 +238,17 @@ async def read_nodes(worker: ClusterClient) -> Sequence[ClusterNode] | None:
         return None
 
 
-async def release(client: ClusterClient, namespace: str = "kueue-system") -> list[Finding]:
+async def release(client: ClusterClient) -> list[Finding]:
     """A warning of a Kueue whose conversion is broken, where its Deployment may be read."""
     try:
-        answer = await client.request(
-            "GET", f"/apis/apps/v1/namespaces/{namespace}/deployments/kueue-controller-manager"
-        )
-        images = [each["image"] for each in _containers(msgspec.json.decode(answer))]
-    except (MultiKueueError, KeyError, TypeError, AttributeError, msgspec.DecodeError):
+        version = await kueue_release(client, is_exact=True)
+    except MultiKueueError:
         return []
-    for image in images:
-        _, _, version = image.rpartition(":v")
-        major, _, patch = version.partition(".20.")
-        if major == "0" and patch.isdecimal() and int(patch) in BROKEN_CONVERSION:
-            detail = f"{version}: its conversion webhook keeps the API server from filling its watch caches"
-            return [Finding("warning", "Kueue's release", detail, repair="install 0.20.6 or newer there")]
-    return []
-
-
-def _containers(deployment: Any) -> Any:
-    return deployment["spec"]["template"]["spec"]["containers"]
+    minor, _, patch = version.rpartition(".")
+    if minor != "0.20" or int(patch) not in BROKEN_CONVERSION:
+        return []
+    detail = f"{version}: its conversion webhook keeps the API server from filling its watch caches"
+    return [Finding("warning", "Kueue's release", detail, repair="install 0.20.6 or newer there")]
 
 
 async def needed(worker: ClusterClient, jobs: ManagerJobs, leading: Collection[ObjectKey]) -> list[Finding]:

@@ -23,6 +23,7 @@ from multikueue.controllers.workers.connection.heartbeat import Heartbeat
 from multikueue.controllers.workers.connection.identities import ClusterIdentity, OtherCluster
 from multikueue.controllers.workers.connection.kubeconfigs import Access
 from multikueue.controllers.workers.connection.outbox import Outbox
+from multikueue.controllers.workers.connection.releases import ReleaseReads
 from multikueue.controllers.workers.connection.watches import QueueWatches, RoomWatches, Watches
 from multikueue.controllers.workers.connection.worker_credentials import (
     CONNECTION_FAILED,
@@ -280,6 +281,7 @@ class Connection:
                 self.worker.forget()
             self._watches.run(tasks)
             tasks.start_soon(QueueWatches(self.context, self.name, self.namespaces).run, client, client.share)
+            tasks.start_soon(ReleaseReads(self.context.store.releases, self.worker).run, client)
             tasks.start_soon(RoomWatches(self.context, self.name, self.namespaces).run, client, client.share)
         return None
 

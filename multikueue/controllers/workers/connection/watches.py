@@ -208,7 +208,7 @@ class RoomWatches:
     async def run(self, client: WatchingClient, share: LoopShare) -> None:
         """Watches for ever. `share` is what that may take of the event loop."""
         needed, rooms = anyio.Event(), self.context.store.rooms
-        rooms.when_needed(self.worker, needed.set)
+        rooms.wanted.when_wanted(self.worker, needed.set)
         await needed.wait()
         room = rooms.worker(self.worker)
         watches: list[tuple[Kind[Any], Cache[Any], str, str]] = [
