@@ -279,12 +279,15 @@ class Nomination:
 
     `reason` is written into the workload whenever it changes, so it must not tell the time. With `give_back` nobody is
     nominated: the workload gives its quota back, waits for its back-off and queues again, behind which others may go.
+    `yielding` are those of `clusters` whose copies wait behind all else there: with the lowest priority, until one of them has
+    won, and without ever preempting anybody where workers have preemption gates.
     """
 
     clusters: tuple[str, ...] = ()
     revisit_after: timedelta | None = None
     reason: str = ""
     give_back: bool = False
+    yielding: tuple[str, ...] = ()
 
 
 @runtime_checkable

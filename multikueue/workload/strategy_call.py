@@ -157,6 +157,7 @@ def _faults(nomination: object, workload: Workload, fleet: Fleet) -> Iterator[st
         yield from _faults_of_revisit(nomination.revisit_after)
         yield from _faults_of_reason(nomination.reason)
         yield from _faults_of_giving_back(nomination.give_back, nomination.clusters)
+        yield from _faults_of_yielding(nomination.yielding, nomination.clusters)
 
 
 def _faults_of_clusters(clusters: object, workload: Workload, fleet: Fleet) -> Iterator[str]:
@@ -195,6 +196,11 @@ def _faults_of_giving_back(give_back: object, clusters: tuple[str, ...]) -> Iter
         yield f"must say whether to give back with True or False, said {_shown(give_back)}"
     elif give_back and clusters:
         yield f"gave back and nominated {', '.join(clusters)}"
+
+
+def _faults_of_yielding(yielding: object, clusters: tuple[str, ...]) -> Iterator[str]:
+    if not isinstance(yielding, tuple) or not all(type(name) is str and name in clusters for name in yielding):
+        yield f"must name those that yield as a tuple of its clusters, named {_shown(yielding)}"
 
 
 def _shown(value: object) -> str:

@@ -43,6 +43,7 @@ class Composed:
     now, as far as that is known, and after three times `patience` to others too; with `extra: any` to any. With `extra: moved`
     no two workers preempt for one job: it goes where there is room first, and a copy that goes where there is none takes the
     place of those before it. So it goes from the best worker to the last one, and stays there.
+    With `extra_priority: lowest` the further copies wait behind all other workloads there, until one of them has won.
     """
 
     __pydantic_config__: ClassVar[dict[str, bool]] = {"arbitrary_types_allowed": True}  # parts are built by their names
@@ -55,6 +56,7 @@ class Composed:
     give_back_after: timedelta | None = None
     hedge: float | None = None
     extra: Literal["room", "any", "moved"] = "room"
+    extra_priority: Literal["own", "lowest"] = "own"
 
     def __post_init__(self) -> None:
         if self.copies < 1:
@@ -106,7 +108,8 @@ class Composed:
         elif is_extra:
             left = _LOOK
         told = [self._with_reasons(name, totals, workload, fleet) for name in clusters[:_TOLD]]
-        return Nomination(clusters, left, _told(workload, clusters, ", ".join(told), refused))
+        yielding = clusters[self.copies :] if self.extra_priority == "lowest" else ()
+        return Nomination(clusters, left, _told(workload, clusters, ", ".join(told), refused), yielding=yielding)
 
     def explain(self, workload: Workload, fleet: Fleet) -> tuple[Opinion, ...]:
         """What each filter and scorer says of each worker."""

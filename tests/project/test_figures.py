@@ -10,7 +10,7 @@ MOST = {
     "modules": 363,
     "lines": 68_200,
     "settings": 108,
-    "methods of a class, at most": 35,
+    "methods of a class, at most": 36,
     "parameters of a function, at most": 9,
     "private helpers with one caller": 0.63,
 }

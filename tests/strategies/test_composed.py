@@ -72,11 +72,21 @@ def named(*args: Any, **more: Any) -> tuple[str, ...]:
         {"scorers": BY_ORDER, "copies": 2, "most": 3},
         {"filters": (ClusterNames(), Labels(match={"region": ("eu",)})), "scorers": BY_ORDER},
         {"patience": None, "copies": 30},
+        {"scorers": BY_ORDER, "extra_priority": "lowest"},
         {"give_back_after": timedelta(seconds=1)},
         {"hedge": 0.95, "extra": "any"},
         {"scorers": BY_ORDER, "extra": "moved", "patience": timedelta(seconds=1)},
     ],
-    ids=["defaults", "by order", "filtered", "no more with time", "with an end", "hedged", "moved"],
+    ids=[
+        "defaults",
+        "by order",
+        "filtered",
+        "no more with time",
+        "further ones yield",
+        "with an end",
+        "hedged",
+        "moved",
+    ],
 )
 def test_it_keeps_the_contract(options: dict[str, Any]) -> None:
     check_strategy(Composed(**options))
@@ -352,3 +362,23 @@ def test_no_two_workers_preempt_for_a_job_that_moves(
         asked, with_free(**free), later=timedelta(minutes=later), scorers=BY_ORDER, extra="moved", patience=FIVE
     )
     assert (found.clusters, found.revisit_after is not None) == (named_now, asks_again)
+
+
+@pytest.mark.parametrize(
+    ("options", "yielding"),
+    [
+        pytest.param({}, (), id="by default nobody yields"),
+        pytest.param({"extra_priority": "lowest"}, ("c2", "c3"), id="all after the first"),
+        pytest.param({"extra_priority": "lowest", "copies": 2}, ("c3",), id="all after the first two"),
+    ],
+)
+def test_further_copies_yield_if_asked_to(options: dict[str, Any], yielding: tuple[str, ...]) -> None:
+    waited = strategy_workload().nominated("c1", "c2")
+    found = nominate(waited, scorers=BY_ORDER, extra="any", later=FIVE, **options)
+    assert (found.clusters, found.yielding) == (("c1", "c2", "c3"), yielding)
+
+
+def test_the_next_copy_no_longer_yields_once_the_first_one_is_refused() -> None:
+    waited = strategy_workload().nominated("c1", "c2")
+    found = nominate(waited, filters=(Without(frozenset({"c1"})),), extra_priority="lowest")
+    assert (found.clusters, found.yielding) == (("c2",), ())

@@ -128,6 +128,11 @@ def test_what_ends_the_program_passes() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
+        pytest.param(
+            Nomination(("a",), yielding=("b",)),
+            "must name those that yield as a tuple of its clusters, named tuple ('b',)",
+            id="another one yields",
+        ),
         pytest.param(Nomination(("a",), give_back=True), "gave back and nominated a", id="back and forth"),
         pytest.param(Nomination(give_back=1), "must say whether to give back with True or False", id="a number"),  # type: ignore[arg-type]
         pytest.param(Nomination(reason="x" * 1001), "must give its reason as text of at most 1000", id="a novel"),

@@ -123,13 +123,16 @@ def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Iter
     """Creates a missing copy, and repairs or removes one that differs."""
     assert plan.local is not None
     takes_over = remote.job_state.is_inherited and remote.cluster == plan.slice.stays
+    priority = remotes.LOWEST if desired.yields else None
     if remote.workload is None and (remote.job is None or takes_over) and remote.unfit is None:
-        body = remotes.copy_body(plan.local, origin=plan.origin, attempt=plan.attempt, is_gated=plan.is_gated)
+        body = remotes.copy_body(
+            plan.local, origin=plan.origin, attempt=plan.attempt, is_gated=plan.is_gated, priority=priority
+        )
         yield CreateWorkload(cluster=remote.cluster, why=desired.why, body=body)
     elif remote.workload is None or not plan.is_current(remote.workload, remote):
         yield from _removal(remote, "left from an earlier attempt")
     else:
-        yield from _updates(plan, plan.local, remote, remote.workload)
+        yield from _updates(plan, plan.local, remote, remote.workload, priority=priority)
 
 
 def _ungated(desired: Ungated, plan: Plan, remote: Remote, now: datetime) -> Iterator[Action]:
@@ -185,13 +188,19 @@ def _found(desired: Found, plan: Plan, remote: Remote, _now: datetime) -> Iterat
 
 
 def _updates(
-    plan: Plan, local: Workload, remote: Remote, copy: Workload, *, is_running: bool = False
+    plan: Plan,
+    local: Workload,
+    remote: Remote,
+    copy: Workload,
+    *,
+    is_running: bool = False,
+    priority: int | None = None,
 ) -> Iterator[Action]:
-    fields = remotes.drift(local, copy)
+    fields = remotes.drift(local, copy, priority)
     if not fields:
         return
-    if remotes.is_priority_only(fields, local):
-        body = remotes.priority_patch(local, copy)
+    if remotes.is_priority_only(fields, local, copy, priority):
+        body = remotes.priority_patch(local, copy, priority)
         yield PatchWorkload(cluster=remote.cluster, why="the priority changed", body=body)
     elif plan.slice.is_elastic and "podSets" in fields and (scaled := _scaled_down(local, copy)):
         yield PatchWorkload(cluster=remote.cluster, why="scaled down", body=scaled)

@@ -38,7 +38,10 @@ class Alone(Desired, frozen=True, kw_only=True):
 
 
 class Copied(Desired, frozen=True, kw_only=True):
-    """A copy of this attempt that matches the workload, and nothing of an earlier attempt."""
+    """A copy of this attempt that matches the workload, and nothing of an earlier attempt. One that `yields` has the lowest
+    priority of all as long as it waits."""
+
+    yields: bool = False
 
 
 class Ungated(Desired, frozen=True, kw_only=True):

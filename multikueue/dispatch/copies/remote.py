@@ -25,6 +25,9 @@ from multikueue.api.values.canonical import terse
 from multikueue.api.values.foreign import answer_or
 from multikueue.dispatch.copies import preemption_gates
 
+LOWEST = -1_000_000_000
+"""The priority of a copy that yields: far below those in use, and far from the end of an int32, for Kueue adds boosts to it."""
+
 _UNFIT_FOR_YAML = re.compile("[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 """What no YAML may contain. A Kueue applies the status of a Workload together with its annotations, and the API server reads
 that as YAML: with such a character it would try to admit the copy for ever, without a word."""
@@ -33,9 +36,11 @@ _PRIORITY_FIELDS = ("priority", "priorityClassRef")
 _COMPARED_FIELDS = ("podSets", "queueName", "maximumExecutionTimeSeconds")
 
 
-def copy_body(local: Workload, *, origin: str, attempt: str, is_gated: bool = False) -> dict[str, Any]:
-    """The Workload to create on a worker: our labels and marks, and the spec byte for byte, or behind our gate; after partial
-    admission with the counts that got quota, or a worker might admit more.
+def copy_body(
+    local: Workload, *, origin: str, attempt: str, is_gated: bool = False, priority: int | None = None
+) -> dict[str, Any]:
+    """The Workload to create on a worker: our labels and marks, and the spec byte for byte, or behind our gate, or with that
+    `priority` in place of its own; after partial admission with the counts that got quota, or a worker might admit more.
 
     The owner's UID label is left out: no such owner exists on the worker. So are annotations that no Kueue could apply.
     """
@@ -50,8 +55,15 @@ def copy_body(local: Workload, *, origin: str, attempt: str, is_gated: bool = Fa
             "labels": labels | {ORIGIN_LABEL: origin},
             "annotations": annotations | {ATTEMPT_ANNOTATION: attempt},
         },
-        "spec": preemption_gates.gated(spec) if is_gated else spec,
+        "spec": _with_priority(preemption_gates.gated(spec) if is_gated else spec, priority),
     }
+
+
+def _with_priority(spec: msgspec.Raw | dict[str, Any], priority: int | None) -> msgspec.Raw | dict[str, Any]:
+    if priority is None:
+        return spec
+    fields = msgspec.json.decode(spec) if isinstance(spec, msgspec.Raw) else spec
+    return {**fields, "priority": priority}
 
 
 def _counted_spec(local: Workload) -> msgspec.Raw:
@@ -64,16 +76,17 @@ def _counted_spec(local: Workload) -> msgspec.Raw:
     return msgspec.Raw(encode(spec | {"podSets": pod_sets}))
 
 
-def drift(local: Workload, remote: Workload) -> frozenset[str]:
-    """The names of the spec fields in which a copy differs from its original; empty if it matches.
+def drift(local: Workload, remote: Workload, priority: int | None = None) -> frozenset[str]:
+    """The names of the spec fields in which a copy differs from its original, with that `priority` in place of its own; empty
+    if it matches.
 
     Fields that one side does not know or sets by itself (preemption gates, `active`) are not compared. The worker's
     Kueue writes the spec in its own form: without zero values, quantities in their shortest form.
     """
     spec = _counted_spec(local)
-    if bytes(spec) == bytes(remote.spec):
+    if priority is None and bytes(spec) == bytes(remote.spec):
         return frozenset()
-    ours = msgspec.json.decode(spec)
+    ours = msgspec.json.decode(spec) | ({} if priority is None else {"priority": priority})
     theirs: Any = answer_or(lambda: msgspec.json.decode(remote.spec), otherwise=None)
     theirs = theirs if isinstance(theirs, dict) else {}
     fields = (*_PRIORITY_FIELDS, *_COMPARED_FIELDS)
@@ -84,18 +97,27 @@ def _is_different(ours: Any, theirs: Any) -> bool:
     return (ours or None) != (theirs or None) and bool(terse(ours) != terse(theirs))
 
 
-def is_priority_only(fields: frozenset[str], local: Workload) -> bool:
-    """Whether the drift can be repaired in place: only the priority of a workload with a WorkloadPriorityClass."""
+def is_priority_only(fields: frozenset[str], local: Workload, remote: Workload, priority: int | None = None) -> bool:
+    """Whether the drift can be repaired in place: only the priority of a workload with a WorkloadPriorityClass, or of a copy
+    that begins or ceases to yield."""
+    if fields == {"priority"} and LOWEST in (
+        priority,
+        answer_or(lambda: workload_spec(remote).priority, otherwise=None),
+    ):
+        return True
     ref = workload_spec(local).priority_class_ref
     return bool(fields) and fields <= set(_PRIORITY_FIELDS) and ref is not None and ref.kind == "WorkloadPriorityClass"
 
 
-def priority_patch(local: Workload, remote: Workload) -> dict[str, Any]:
-    """A merge patch that gives the copy the original's priority."""
+def priority_patch(local: Workload, remote: Workload, priority: int | None = None) -> dict[str, Any]:
+    """A merge patch that gives the copy that priority, or else the original's."""
     spec = workload_spec(local)
     return {
         "metadata": {"resourceVersion": remote.metadata.resource_version},
-        "spec": {"priority": spec.priority, "priorityClassRef": spec.priority_class_ref},
+        "spec": {
+            "priority": spec.priority if priority is None else priority,
+            "priorityClassRef": spec.priority_class_ref,
+        },
     }
 
 

@@ -65,17 +65,19 @@ def _nominated(case: Case, result: NominationResult, nomination: Nomination) -> 
     there = tuple(r.cluster for r in case.remotes if r.cluster in named and r.is_configured)
     stuck, stuck_after = _stuck(case, there)
     status = with_check(case, "Pending", stuck if there else _why_nobody(case, nomination), status)
-    opened, gate_after = _gate(case)
-    desired = (*removals(there, case.remotes), *_copies(case, there), *opened)
+    yielding = frozenset(nomination.yielding)
+    opened, gate_after = _gate(case, yielding)
+    desired = (*removals(there, case.remotes), *_copies(case, there, yielding), *opened)
     after = sooner(_until(case, result), stuck_after, gate_after, _until_unfit_is_over(case), _until_give_back(case))
     return replace(unchanged(case, desired=desired, after=after), status=status)
 
 
-def _gate(case: Case) -> tuple[tuple[Desired, ...], timedelta | None]:
-    """The worker that may preempt now, and when the next one may."""
+def _gate(case: Case, yielding: frozenset[str]) -> tuple[tuple[Desired, ...], timedelta | None]:
+    """The worker that may preempt now, and when the next one may. Never one whose copy yields."""
     if not case.rules.is_preemption_sequential:
         return (), None
-    copies = [r for r in case.remotes if r.is_reachable and case.is_current(r.workload)]
+    found = (r for r in case.remotes if r.cluster not in yielding)
+    copies = [r for r in found if r.is_reachable and case.is_current(r.workload)]
     cluster, after = preemption_gates.to_open(copies, case.opening, case.now)
     return (Ungated(cluster=cluster, why="it is the first that would preempt"),) if cluster else (), after
 
@@ -193,9 +195,13 @@ def _kept(case: Case, nomination: Nomination) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n for n in kept if n not in nomination.clusters))
 
 
-def _copies(case: Case, wanted: tuple[str, ...]) -> Iterator[Desired]:
+def _copies(case: Case, wanted: tuple[str, ...], yielding: frozenset[str] = frozenset()) -> Iterator[Desired]:
     named = frozenset(wanted)
-    return (Copied(cluster=r.cluster, why="nominated") for r in case.remotes if r.cluster in named and r.is_reachable)
+    return (
+        Copied(cluster=r.cluster, why="nominated", yields=r.cluster in yielding)
+        for r in case.remotes
+        if r.cluster in named and r.is_reachable
+    )
 
 
 def slice_pinned(case: Case) -> Outcome:

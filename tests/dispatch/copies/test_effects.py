@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import DEACTIVATION_TARGET, Workload
-from multikueue.dispatch.copies.effects import PatchWorkload, effects
+from multikueue.dispatch.copies.effects import CreateWorkload, PatchWorkload, effects
 from multikueue.dispatch.copies.plan import (
     Absent,
     Alone,
@@ -22,9 +22,11 @@ from multikueue.dispatch.copies.plan import (
     Stopped,
     Ungated,
 )
+from multikueue.dispatch.copies.remote import LOWEST
 from multikueue.dispatch.remote import Remote
 from multikueue.dispatch.slices import Slice
 from multikueue.testing import NOW
+from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import (
     ATTEMPT,
     EARLIER,
@@ -190,3 +192,35 @@ def test_an_elastic_copy_that_is_out_of_step_in_more_than_its_size_goes() -> Non
     plan = Plan(local=reserved().build(), attempt=ATTEMPT, at=NOW, desired=(COPIED,), slice=elastic)
     there = worker("w1", copy().queue("other"))
     assert [type(action).__name__ for action in effects(plan, there, NOW)] == ["DeleteWorkload"]
+
+
+# A copy that yields.
+
+YIELDING = Copied(cluster="w1", why="nominated", yields=True)
+
+
+def written(local: WorkloadBuilder, desired: Desired, there: Remote) -> list[int]:
+    """The priorities that are written into the copy."""
+    plan = Plan(local=local.build(), attempt=ATTEMPT, at=NOW, desired=(desired,))
+    actions = [each for each in effects(plan, there, NOW) if isinstance(each, CreateWorkload | PatchWorkload)]
+    return [each.body["spec"]["priority"] for each in actions]
+
+
+@pytest.mark.parametrize(
+    ("priority", "kind"),
+    [(0, ""), (7, ""), (7, "high")],
+    ids=["no priority", "that of a class of pods", "that of a class of workloads"],
+)
+def test_a_copy_that_yields_has_the_lowest_priority_until_it_wins(priority: int, kind: str) -> None:
+    local = reserved().priority(priority, workload_class=kind)
+    low, plain = copy().priority(LOWEST, workload_class=kind), copy().priority(priority, workload_class=kind)
+    assert written(local, YIELDING, worker("w1")) == [LOWEST]
+    assert written(local, YIELDING, worker("w1", low)) == []
+    assert written(local, COPIED, worker("w1", low)) == [priority], "it takes the place of the first one"
+    assert written(local, IN_STEP, worker("w1", low.reserved("remote").admitted())) == [priority], "it has won"
+    assert written(local, YIELDING, worker("w1", plain)) == [LOWEST], "another one takes its place"
+
+
+def test_a_copy_that_yields_and_asks_for_something_else_goes() -> None:
+    low = worker("w1", copy().request(cpu=7).priority(LOWEST))
+    assert left(YIELDING, low) == ["DeleteWorkload"]

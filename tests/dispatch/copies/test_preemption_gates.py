@@ -13,9 +13,23 @@ from multikueue.dispatch.copies.effects import CreateWorkload, PatchStatus
 from multikueue.dispatch.copies.preemption_gates import GATE, opened_at, states
 from multikueue.dispatch.remote import Remote
 from multikueue.dispatch.slices import Slice
+from multikueue.strategy import Fleet, Nomination
 from multikueue.testing import NOW
+from multikueue.workload.strategy_call import LoadedStrategy
 from tests.builders import workload
-from tests.workload.builders import Decided, at_gate, copy, decided, reserved, told, with_gates, worker
+from tests.workload.builders import (
+    Decided,
+    at_gate,
+    carried_out,
+    case_of,
+    copy,
+    decided,
+    reserved,
+    told,
+    with_gates,
+    with_nomination,
+    worker,
+)
 
 LOCAL = reserved().nominated("w1", "w2", "w3")
 MINUTE = timedelta(minutes=1)
@@ -50,6 +64,19 @@ def test_the_gate_of_who_waits_longest_is_opened_and_of_nobody_else() -> None:
     state = {"name": GATE, "position": "Open", "lastTransitionTime": render_time(NOW)}
     assert patch.body["status"]["preemptionGates"] == [state]
     assert told(decision(later, sooner, is_preemption_sequential=False)) == []
+
+
+def test_the_gate_of_a_copy_that_yields_stays_closed() -> None:
+    class Yielding:
+        def nominate(self, _workload: Any, fleet: Fleet) -> Nomination:
+            return Nomination(fleet.names, yielding=("w2",))
+
+    blocked = at_gate("w2", since=NOW - 9 * MINUTE)
+    local = reserved().nominated("w1", "w2")
+    seen = case_of(local, worker("w1", copy()), blocked, is_preemption_sequential=True)
+    found = carried_out(with_nomination(seen, by=LoadedStrategy("yielding", Yielding())))
+    assert told(found) == ["PatchWorkload w2"], "its priority is lowered, and nothing else"
+    assert told(carried_out(with_nomination(seen))) == ["PatchStatus w2"]
 
 
 def test_the_next_one_has_its_turn_after_a_while() -> None:
