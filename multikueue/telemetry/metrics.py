@@ -271,6 +271,14 @@ class Metrics:
                 registry=registry,
             )
         )
+        self.preempted_by_losers = LabelledInstrument(
+            Counter(
+                "multikueue_losers_preemptions",
+                "Workloads seen to be preempted on a worker for copies that did not stay, as others won or they were withdrawn",
+                ("cluster",),
+                registry=registry,
+            )
+        )
         self.retries = LabelledInstrument(
             Counter(
                 "multikueue_retries",

@@ -8,6 +8,7 @@ at most: `multikueue_look_failures_total` counts these.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,11 +20,13 @@ from typing import Any
 
 from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
+from multikueue.api.kueue.usage import WorkloadUsage
 from multikueue.api.kueue.workload import (
     ADMITTED,
     EVICTED,
     FINISHED,
     PODS_READY,
+    PREEMPTED,
     QUOTA_RESERVED,
     REQUEUED,
     AdmissionCheckState,
@@ -31,9 +34,10 @@ from multikueue.api.kueue.workload import (
     queue_of,
     workload_spec,
 )
-from multikueue.api.meta import ObjectKey
+from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.controllers.metrics.unadmitted import Unadmitted, count
 from multikueue.dispatch.remote import attempt_of
+from multikueue.store.caches.rooms import WorkerRoom
 from multikueue.store.store import Store
 from multikueue.store.workers.known_objects import prebuilt_key
 from multikueue.store.workers.worker import WorkerView
@@ -60,6 +64,8 @@ PHASES = ("", "", "workload_created", "quota_reserved", "first_copy", "admitted_
 """By milestone: the label `phase` of the time from the milestone before."""
 
 FINISHED_PHASE = "finished"
+
+_UID = re.compile(r"\(UID: ([^\s,)]{1,64})")
 
 
 @dataclass(slots=True)
@@ -95,6 +101,8 @@ class Observer:
     finished: Counter[ObjectKey] = field(default_factory=Counter)
     unadmitted: Counter[Unadmitted] = field(default_factory=Counter)
     _submitted: dict[JobKey, float] = field(default_factory=dict)
+    _victims: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many were preempted for a copy that is there, by worker and UID of the copy."""
     _stories: dict[ObjectKey, _Story] = field(default_factory=dict)
 
     def attach(self) -> None:
@@ -104,6 +112,7 @@ class Observer:
         self.store.cluster_queues.observe(self._cluster_queue_changed, partial(failed, "cluster_queues"))
         self.store.local_queues.observe(self._local_queue_changed, partial(failed, "local_queues"))
         self.store.observe(self, partial(failed, "workers"))
+        self.store.rooms.observe(self._room_met)
 
     # Workers.
 
@@ -112,8 +121,14 @@ class Observer:
         worker.workloads.observe(partial(self._copy_changed, worker), partial(failed, "copies"))
         worker.jobs.observe(partial(self._remote_job_changed, worker), partial(failed, "remote_jobs"))
 
+    def _room_met(self, room: WorkerRoom) -> None:
+        changed = partial(self._other_changed, room.name)
+        room.workloads.observe(changed, partial(self.metrics.look_failed, "others"))
+
     def worker_forgotten(self, worker: WorkerView) -> None:
         self.metrics.forget_cluster(worker.name)
+        for place in [each for each in self._victims if each[0] == worker.name]:
+            del self._victims[place]
 
     def reach_changed(self, worker: WorkerView) -> None:
         self.metrics.cluster_changes(worker.name, worker.link.reach.value).inc()
@@ -304,6 +319,8 @@ class Observer:
             self._copied(worker, new)
         elif _is_leaving(new) and not _is_leaving(old):
             self._removed(worker, old)
+        elif new is not None and _preemptor(new) != _preemptor(old):
+            self._preempted(worker, _preemptor(new))
         elif new is not None and (story := self._stories.get(new.key)) is not None:
             if story.reached is Milestone.COPIED and new.has(ADMITTED):
                 self._reach(story, Milestone.ADMITTED)
@@ -321,6 +338,21 @@ class Observer:
         self.metrics.copies_removed(worker.name, why).inc()
         if why in ("lost", "withdrawn") and held is not None and held.status == "True":
             self.metrics.held_by_losers(worker.name).inc(self._since(held.last_transition_time))
+
+        victims = self._victims.pop((worker.name, copy.metadata.uid), 0)
+        if why in ("lost", "withdrawn") and victims:
+            self.metrics.preempted_by_losers(worker.name).inc(victims)
+
+    # Who loses quota there to a copy of ours: other copies, and what others run there, where it is watched.
+
+    def _other_changed(self, name: str, old: WorkloadUsage | None, new: WorkloadUsage | None) -> None:
+        worker = self.store.workers.get(name)
+        if worker is not None and old is not None and new is not None and _preemptor(new) != _preemptor(old):
+            self._preempted(worker, _preemptor(new))
+
+    def _preempted(self, worker: WorkerView, preemptor: str) -> None:
+        if preemptor and self.is_acting and any(copy.metadata.uid == preemptor for copy in worker.workloads):
+            self._victims[worker.name, preemptor] += 1
 
     def _why_removed(self, cluster: str, key: ObjectKey) -> str:
         local = self.store.workloads.get(key)
@@ -393,6 +425,15 @@ def _underlying_cause(old: Workload, new: Workload) -> str:
     known = before.evictions if before else ()
     grown = (each for each in (after.evictions if after else ()) if each not in known)
     return next((each.underlying_cause for each in grown), "")
+
+
+def _preemptor(victim: Workload | WorkloadUsage) -> str:
+    """The UID of the workload for which this one was evicted, as Kueue's message names it; empty if for none."""
+    told = find_condition(victim.status.conditions, EVICTED)
+    if told is None or told.status != "True" or told.reason != PREEMPTED:
+        return ""
+    named = _UID.search(told.message)
+    return named[1] if named else ""
 
 
 def _is_leaving(item: Workload | None) -> bool:

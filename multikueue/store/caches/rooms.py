@@ -154,7 +154,8 @@ class Rooms:
         self._workers: dict[str, WorkerRoom] = {}
         self._assumed: dict[ObjectKey, tuple[str, ...]] = {}
         self._shown: dict[str, tuple[contract.Worker, contract.Room, contract.Worker]] = {}
-        self.is_needed = False
+        self._observers: list[Callable[[WorkerRoom], None]] = []
+        self.wanted = Wanted()
 
     # Who needs it.
 
@@ -177,7 +178,13 @@ class Rooms:
         found = self._workers.get(name)
         if found is None:
             found = self._workers[name] = WorkerRoom(name, self._copies(name), self._manager, self._flavors)
+            for met in self._observers:
+                met(found)
         return found
+
+    def observe(self, met: Callable[[WorkerRoom], None]) -> None:
+        """Calls `met` with the room of each worker when it is made."""
+        self._observers.append(met)
 
     def forget_worker(self, name: str) -> None:
         self.wanted.forget_worker(name)

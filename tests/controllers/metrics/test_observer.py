@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 import structlog
 from hypothesis import given
@@ -15,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
 from multikueue.api import kinds
+from multikueue.api.kueue.usage import WorkloadUsage
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.metrics.observer import Observer
 from multikueue.quota.engine import Engine
@@ -22,7 +24,8 @@ from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
 from multikueue.telemetry.metrics import LabelledInstrument, Metrics
 from tests.builders import NOW, workload
-from tests.controllers.table import NAMESPACE, Table, table
+from tests.cluster import Cluster
+from tests.controllers.table import NAMESPACE, Body, Table, table
 
 JOB = ObjectKey(NAMESPACE, "job")
 PHASES = "multikueue_dispatch_phase_duration_seconds"
@@ -312,6 +315,58 @@ async def test_the_time_for_which_losers_had_quota_is_counted() -> None:
     world.time += timedelta(seconds=60)
     await world.settle()
     assert value(world, "multikueue_losers_quota_seconds_total") == held[loser]
+
+
+@pytest.mark.anyio
+async def test_the_preemptions_that_losers_caused_are_counted() -> None:
+    """Of a copy of ours, and of a workload of others. What the winner preempted is not."""
+    world = table()
+    for name in ("job", "victim"):
+        world.submit(name)
+    await world.settle()
+    room = world.store.rooms.worker("w2")
+    room.workloads.upsert(usage("theirs"))
+    for worker, cluster in world.workers.items():
+        copy = cluster.find(kinds.WORKLOADS, world.key())
+        assert copy is not None
+        uid = copy["metadata"]["uid"]
+        preempt(cluster, world.key("victim"), uid)
+        if worker == "w2":
+            room.workloads.upsert(usage("theirs", preemptor=uid))
+            room.workloads.upsert(usage("theirs", preemptor=uid, version="3"))
+    await world.settle()
+    assert value(world, "multikueue_losers_preemptions_total") == 0, "nobody has lost yet"
+    world.admit("w1")
+    await world.settle()
+    assert world.runs_on() == ["w1"]
+    found = {name: value(world, "multikueue_losers_preemptions_total", cluster=name) for name in world.workers}
+    assert found == {"w1": 0, "w2": 2, "w3": 1}
+
+
+def evicted_for(preemptor: str) -> Body:
+    message = f"Preempted to accommodate a workload (UID: {preemptor}, JobUID: UNKNOWN) due to prioritization"
+    stamp = "2026-01-01T12:00:00Z"
+    return {"type": "Evicted", "status": "True", "reason": "Preempted", "message": message, "lastTransitionTime": stamp}
+
+
+def preempt(cluster: Cluster, victim: ObjectKey, preemptor: str) -> None:
+    """The worker's Kueue takes a copy down for another one."""
+    cluster.change(kinds.WORKLOADS, victim, {"status": {"conditions": [evicted_for(preemptor)]}})
+
+
+def usage(name: str, *, preemptor: str = "", version: str = "") -> WorkloadUsage:
+    """A workload of others, as a worker's watch tells it."""
+    body = {
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "uid": name,
+            "resourceVersion": version or ("2" if preemptor else "1"),
+        },
+        "spec": {},
+        "status": {"conditions": [evicted_for(preemptor)] if preemptor else []},
+    }
+    return msgspec.json.decode(msgspec.json.encode(body), type=WorkloadUsage)
 
 
 @pytest.mark.anyio
