@@ -70,12 +70,12 @@ from multikueue.store.caches.ceilings import Ceilings
 from multikueue.store.caches.ended import EndedCopies
 from multikueue.store.caches.hub_scores import HubScores
 from multikueue.store.caches.jobs import CONTROLLER, JobCaches, Nesting, Runtimes, controllers
+from multikueue.store.caches.on_demand import OnDemand
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION, Placements, named
 from multikueue.store.caches.rooms import Rooms
 from multikueue.store.caches.slices import Slices, replaced
 from multikueue.store.caches.spends import Spends
 from multikueue.store.caches.waits import WorkerWaits
-from multikueue.store.caches.wanted import Wanted
 from multikueue.store.plans import Plans
 from multikueue.store.queues import WorkQueues
 from multikueue.store.refusals import Bounds, Refusals
@@ -192,7 +192,7 @@ class State:
         self.local_queues: Cache[LocalQueue] = Cache(indexes={"cluster_queue": lambda q: (q.spec.cluster_queue,)})
         self.flavors: Cache[ResourceFlavor] = Cache()
         self.rooms = Rooms(lambda name: self.workers[name].workloads, self.flavors, now)
-        self.releases = Wanted()
+        self.releases = OnDemand()
         """Which release of Kueue workers run: their connections read it."""
         self.waits = WorkerWaits(self.workers, self.workloads, now)
         self.cohorts: Cache[Cohort] = Cache()

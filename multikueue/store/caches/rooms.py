@@ -17,7 +17,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.reservations import admission_amounts
 from multikueue.quota.capacity.occupancy import Occupancy, use_of
 from multikueue.store.caches.cache import Cache
-from multikueue.store.caches.wanted import Wanted
+from multikueue.store.caches.on_demand import OnDemand
 
 __all__ = ["Rooms", "WorkerRoom"]
 
@@ -155,7 +155,7 @@ class Rooms:
         self._assumed: dict[ObjectKey, tuple[str, ...]] = {}
         self._shown: dict[str, tuple[contract.Worker, contract.Room, contract.Worker]] = {}
         self._observers: list[Callable[[WorkerRoom], None]] = []
-        self.wanted = Wanted()
+        self.wanted = OnDemand()
 
     # Who needs it.
 

@@ -10,7 +10,7 @@ import anyio
 from multikueue.errors import MultiKueueError
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import kueue_release
-from multikueue.store.caches.wanted import Wanted
+from multikueue.store.caches.on_demand import OnDemand
 from multikueue.store.workers.worker import WorkerView
 
 __all__ = ["ReleaseReads"]
@@ -24,7 +24,7 @@ class ReleaseReads:
     """Owner: the worker's connection. Nothing is read before a strategy wants it. That a worker does not tell is no trouble of
     it."""
 
-    wanted: Wanted
+    wanted: OnDemand
     worker: WorkerView
 
     async def run(self, client: ClusterClient) -> None:

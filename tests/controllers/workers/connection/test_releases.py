@@ -12,7 +12,7 @@ import pytest
 from multikueue.controllers.workers.connection import releases
 from multikueue.controllers.workers.connection.releases import ReleaseReads
 from multikueue.errors import ClusterUnreachable
-from multikueue.store.caches.wanted import Wanted
+from multikueue.store.caches.on_demand import OnDemand
 from multikueue.store.workers.worker import WorkerView
 from tests.cli.cluster import Cluster, Fake
 from tests.controllers.table import table
@@ -35,7 +35,7 @@ async def until(worker: WorkerView, kueue: str) -> None:
 
 
 async def test_nothing_is_read_before_a_strategy_wants_it() -> None:
-    worker, wanted = WorkerView("w1"), Wanted()
+    worker, wanted = WorkerView("w1"), OnDemand()
     cluster = Cluster("w1", documents=runs("registry.k8s.io/kueue/kueue:v0.20.3"))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ReleaseReads(wanted, worker).run, Fake(cluster))
@@ -47,7 +47,7 @@ async def test_nothing_is_read_before_a_strategy_wants_it() -> None:
 
 
 async def test_a_worker_that_does_not_show_its_deployment_tells_by_its_definitions() -> None:
-    worker, wanted = WorkerView("w1"), Wanted()
+    worker, wanted = WorkerView("w1"), OnDemand()
     wanted.want()
     async with anyio.create_task_group() as tasks:
         cluster = Cluster("w1", documents=documents({*PLAIN, "preemptionGates"}, 10))
@@ -70,7 +70,7 @@ async def test_a_call_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) 
                 raise answer
             return answer
 
-    worker, wanted = WorkerView("w1"), Wanted()
+    worker, wanted = WorkerView("w1"), OnDemand()
     wanted.want()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ReleaseReads(wanted, worker).run, Flaky(Cluster("w1")))

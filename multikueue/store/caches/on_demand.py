@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["Wanted"]
+__all__ = ["OnDemand"]
 
 
-class Wanted:
+class OnDemand:
     """One such thing. It stays wanted: strategies come and go with annotations."""
 
     def __init__(self) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from multikueue.store.caches.wanted import Wanted
+from multikueue.store.caches.on_demand import OnDemand
 
 
 def test_each_worker_begins_once_it_is_wanted_and_later_ones_at_once() -> None:
-    wanted = Wanted()
+    wanted = OnDemand()
     begun: list[str] = []
     wanted.when_wanted("w1", lambda: begun.append("w1"))
     assert (begun, wanted.is_wanted) == ([], False)
@@ -16,7 +16,7 @@ def test_each_worker_begins_once_it_is_wanted_and_later_ones_at_once() -> None:
 
 
 def test_a_worker_that_is_forgotten_begins_nothing() -> None:
-    wanted = Wanted()
+    wanted = OnDemand()
     begun: list[str] = []
     wanted.when_wanted("w1", lambda: begun.append("w1"))
     wanted.forget_worker("w1")
