@@ -114,6 +114,11 @@ def multikueue_cluster(name: str) -> Object:
     return _object(kinds.MULTIKUEUE_CLUSTERS, name, spec={"clusterSource": source})
 
 
+def annotated(body: Object, annotations: Mapping[str, str]) -> Object:
+    """The object with these annotations, if there are any."""
+    return {**body, "metadata": {**body["metadata"], "annotations": dict(annotations)}} if annotations else body
+
+
 _AUTHORITY = b64encode(b"""\
 -----BEGIN CERTIFICATE-----
 MIIBgjCCASigAwIBAgIUTMIt9TL+OP70t91b/s+q3srEF2UwCgYIKoZIzj0EAwIw

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -28,7 +28,9 @@ from fakekube.model.wire import Object, Refused, Request, User, object_of
 from fakekube.network.transport import Network, Observer, on_the_spot
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
+from multikueue.api.kueue.queues import MAX_SPEND_ANNOTATION
 from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue.clusters import PRICES_ANNOTATION
 from multikueue.controllers.reconcile.context import OnDecision
 from multikueue.runtime import Clock
 from multikueue.settings import InForce
@@ -46,6 +48,7 @@ __all__ = [
     "PLACEMENT",
     "ClusterHandle",
     "Layout",
+    "Prices",
     "Share",
     "Worker",
     "World",
@@ -71,6 +74,14 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """What an hour of a unit costs by worker, and what each LocalQueue may spend, in the words of their annotations."""
+
+    workers: Mapping[str, str] = field(default_factory=dict)
+    most: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """The clusters and queues. Each worker has one ClusterQueue, and in it a LocalQueue for each queue of the
     manager."""
@@ -87,6 +98,7 @@ class Layout:
     """Whether that Kueue's webhooks review what is written there."""
     pods: bool = False
     """Whether the pods of jobs are objects with logs, for people to look at."""
+    prices: Prices = field(default_factory=Prices)
 
 
 class ClusterHandle:
@@ -202,12 +214,15 @@ class World:
         make(kinds.RESOURCE_FLAVORS, objects.flavor())
         for name in self.workers:
             self.trust(name, token(name))
-            make(kinds.MULTIKUEUE_CLUSTERS, objects.multikueue_cluster(name))
+            priced = {PRICES_ANNOTATION: price} if (price := self.layout.prices.workers.get(name)) else {}
+            make(kinds.MULTIKUEUE_CLUSTERS, objects.annotated(objects.multikueue_cluster(name), priced))
         make(kinds.MULTIKUEUE_CONFIGS, objects.multikueue_config(clusters=tuple(self.workers)))
         make(kinds.ADMISSION_CHECKS, objects.admission_check(annotations=annotations))
         for queue in self.layout.queues:
             make(kinds.CLUSTER_QUEUES, self.queue_body(queue.name))
-            make(kinds.LOCAL_QUEUES, objects.local_queue(queue.name, NAMESPACE, cluster_queue=queue.name))
+            bound = {MAX_SPEND_ANNOTATION: self.layout.prices.most} if self.layout.prices.most else {}
+            local = objects.local_queue(queue.name, NAMESPACE, cluster_queue=queue.name)
+            make(kinds.LOCAL_QUEUES, objects.annotated(local, bound))
         if self.layout.placement:
             self.manager.cluster.install(definitions.ocm())
             make(kinds.PLACEMENTS, objects.placement(PLACEMENT, NAMESPACE))

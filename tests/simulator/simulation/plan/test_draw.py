@@ -60,3 +60,12 @@ def test_a_plan_is_in_order_and_every_job_fits_somewhere(seed: int) -> None:
     assert all(job.total <= smallest for job in plan.jobs if not job.room)
     assert {job.queue for job in plan.jobs} <= {queue.name for queue in plan.layout.queues}
     assert plan.ends >= max(job.at for job in plan.jobs)
+
+
+def test_all_that_composed_may_look_at_comes_up() -> None:
+    found = [plan for plan in map(drawn, range(600)) if plan.strategy == "composed"]
+    options = " ".join(str(plan.options) for plan in found)
+    for part in ("price", "spend", "versions", "room", "hedge", "lowest"):
+        assert f"'{part}'" in options, part
+    assert any(plan.layout.prices.workers and plan.layout.prices.most for plan in found)
+    assert any(plan.layout.prices.workers and not plan.layout.prices.most for plan in found)

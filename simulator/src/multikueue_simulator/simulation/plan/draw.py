@@ -18,7 +18,7 @@ from multikueue_simulator.simulation.plan.failovers import with_failovers
 from multikueue_simulator.simulation.plan.partial import with_partial_faults
 from multikueue_simulator.simulation.plan.plan import Event, JobPlan, Plan, Replica, Timing
 from multikueue_simulator.simulation.plan.when import When
-from multikueue_simulator.world.world import MANAGER, NAMESPACE, PLACEMENT, Layout, Share
+from multikueue_simulator.world.world import MANAGER, NAMESPACE, PLACEMENT, Layout, Prices, Share
 
 __all__ = ["KINDS", "drawn"]
 
@@ -151,7 +151,13 @@ class _Draft:
         events = tuple(self._event(weights or kinds) for _ in range(number))
         drawn = Plan(
             seed=self.seed,
-            layout=Layout(queues=self.queues, workers=self.workers, placement=self.placement, core=self.core),
+            layout=Layout(
+                queues=self.queues,
+                workers=self.workers,
+                placement=self.placement,
+                core=self.core,
+                prices=self._prices(),
+            ),
             replicas=self.replicas,
             elected=self.elected,
             strategy=strategy,
@@ -195,7 +201,7 @@ class _Draft:
             "scorers": luck.choice(([], ["order"], [{"tiers": {"order": ["spot"]}, "weight": 2}, "order"])),
             "filters": ["named", "labels", "taints"],
         }
-        return "composed", self._with_hedge(self._with_room(options))
+        return "composed", self._with_prices(self._with_hedge(self._with_room(options)))
 
     def _with_room(self, options: dict[str, Any]) -> dict[str, Any]:
         """Half of the composed strategies read what workers have room for."""
@@ -211,6 +217,23 @@ class _Draft:
         more = {} if luck.random() < 0.5 else {"hedge": luck.choice((0.5, 0.95))}
         extra = {"extra": "any"} if luck.random() < 0.3 else {}
         return {**options, "scorers": [*scorers, *options["scorers"]], **more, **extra}
+
+    def _with_prices(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Half of the composed strategies look at prices or at what was spent, and some further copies yield."""
+        luck = random.Random(f"price {self.seed}")  # noqa: S311  # not a secret
+        scorers = luck.choice(([], ["price"], ["spend"], [{"price": {}, "weight": 3}, "spend"]))
+        filters = [*luck.choice(([], [], ["spend"])), *luck.choice(([], [], ["versions"]))]
+        more = {"extra_priority": "lowest"} if luck.random() < 0.4 else {}
+        both = {"scorers": [*scorers, *options["scorers"]], "filters": [*options["filters"], *filters]}
+        return {**options, **both, **more}
+
+    def _prices(self) -> Prices:
+        """What workers cost, and what queues may spend, where a strategy may ask for it."""
+        luck = random.Random(f"prices {self.seed}")  # noqa: S311  # not a secret
+        if self._composed() is None:
+            return Prices()
+        of = {share.name: f"cpu={luck.choice((360, 1800, 3600))}" for share in self.workers if luck.random() < 0.8}
+        return Prices(workers=of, most=luck.choice(("", "", "5/10s", "200/1m")))
 
     def some_workers(self, *, least: int) -> tuple[str, ...]:
         names = [share.name for share in self.workers]
