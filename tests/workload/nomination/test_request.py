@@ -16,6 +16,7 @@ from multikueue.workload.case import MAX_NOMINATED, Case
 from multikueue.workload.decide import decide
 from multikueue.workload.nomination.request import failure_note, failures, nominated_before, nomination_request, usable
 from multikueue.workload.strategy_call import NominationResult
+from tests.builders import workload
 from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import (
     EARLIER,
@@ -55,6 +56,15 @@ def test_a_strategy_is_asked_only_where_somebody_is_to_be_nominated(
 
     decide(case_of(local, worker("w1"), **known), ask)
     assert bool(asked) is expected
+
+
+@pytest.mark.parametrize(
+    ("local", "kind"),
+    [(reserved(), "Job"), (workload("wl").queue("main").reserved("cq", at=RESERVED), "")],
+    ids=["a Job's", "nobody's"],
+)
+def test_the_request_tells_of_what_kind_the_job_is(local: WorkloadBuilder, kind: str) -> None:
+    assert nomination_request(case_of(local, worker("w1"))).workload.kind == kind
 
 
 def test_the_request_tells_the_workload_and_its_fleet() -> None:
