@@ -1,4 +1,4 @@
-"""Counts and logs the changes of workloads, from the changes of the store only.
+"""Counts and logs the changes of workloads in one file, from the changes of the store only.
 
 Each log line and each count follows from the difference between two versions of an object. So there is no line without
 a change, no line twice, and the changes of other writers (Kueue beside us, an administrator) are logged like ours. The

@@ -1,4 +1,4 @@
-"""What is counted and told about workloads, with the whole manager over clusters in memory."""
+"""What is counted and told about workloads, in one file, with the whole manager over clusters in memory."""
 
 from __future__ import annotations
 
