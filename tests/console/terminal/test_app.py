@@ -20,7 +20,7 @@ SIZES = pytest.mark.parametrize("size", [(80, 24), (240, 60)], ids=["80x24", "24
 
 async def logs(key: ObjectKey) -> AsyncIterator[str]:
     for number in range(3):
-        yield f"[{key.name}] epoch {number}"
+        yield f"[{key.name}] epoch {number}\x1b"
 
 
 def app(fleet: FixedFleet | None = None, act: WorkloadAction | None = None) -> TopApp:
@@ -87,7 +87,10 @@ async def test_a_story_and_its_logs() -> None:
         await pilot.press("l")
         await pilot.pause()
         lines = [line.text for line in pilot.app.screen.query_one(RichLog).lines]
-        assert lines == ["[bert] epoch 0", "[bert] epoch 1", "[bert] epoch 2", "The logs end here."]
+        assert lines == [
+            *(f"[bert] epoch {number}\N{REPLACEMENT CHARACTER}" for number in range(3)),
+            "The logs end here.",
+        ]
         await pilot.press("escape", "escape")
         assert names(pilot)
 

@@ -73,3 +73,8 @@ def test_a_story_says_why_it_waits_where_it_stands_and_what_happened() -> None:
     ran = a_fleet().story(ObjectKey("team-a", "bert"))
     assert ran is not None
     assert any("Won on east" in line for line in views.story_lines(ran, LATER))
+
+
+def test_what_a_terminal_would_obey_is_not_shown() -> None:
+    assert views.plain("a\tb \x1b[2Jc\r") == "a       b \N{REPLACEMENT CHARACTER}[2Jc\N{REPLACEMENT CHARACTER}"
+    assert views.plain("größer ✓") == "größer ✓"

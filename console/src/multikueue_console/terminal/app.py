@@ -16,7 +16,7 @@ from textual.widgets import DataTable, Footer, Input, RichLog, Static
 
 from multikueue.api.meta import ObjectKey
 from multikueue_console.terminal import views
-from multikueue_console.terminal.views import MOST_ROWS, SeenFleet, TextTable
+from multikueue_console.terminal.views import MOST_ROWS, SeenFleet, TextTable, plain
 
 __all__ = ["Logs", "TopApp", "WorkloadAction"]
 
@@ -144,7 +144,7 @@ class StoryScreen(Screen[None]):
         lines = ["It is gone."]
         if story is not None:
             lines = views.story_lines(story, fleet.now(), self.top.expected(self.key))
-        self.query_one("#story", Static).update(Text("\n".join(lines)))
+        self.query_one("#story", Static).update(Text("\n".join(map(plain, lines))))
 
 
 class LogScreen(Screen[None]):
@@ -171,7 +171,7 @@ class LogScreen(Screen[None]):
         lines = app.logs(self.key)
         async with aclosing(lines) as told:  # type: ignore[type-var]  # each is a generator
             async for line in told:
-                log.write(Text(line))
+                log.write(Text(plain(line)))
         log.write(Text("The logs end here.", style="dim"))
 
 
@@ -267,7 +267,7 @@ class TopApp(App[None]):
             for number, title in enumerate(table.titles):
                 widget.add_column(title, key=str(number))
         for line in table.lines[:MOST_ROWS]:
-            widget.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in line.cells), key=line.key)
+            widget.add_row(*(Text(plain(cell), style=COLOURS.get(cell, "")) for cell in line.cells), key=line.key)
         if not is_other and chosen is not None and chosen in widget.rows:
             widget.move_cursor(row=widget.get_row_index(chosen), scroll=False)
             widget.scroll_to(y=top, animate=False)
@@ -340,7 +340,9 @@ class TopApp(App[None]):
         elif word in VIEWS:
             self._go(VIEWS[word])
         elif word:
-            self.notify(f"There is no {word!r}: type queues, clusters, workloads or quit.", severity="warning")
+            self.notify(
+                f"There is no {word!r}: type queues, clusters, workloads or quit.", severity="warning", markup=False
+            )
 
     def _close_prompt(self) -> None:
         self.query_one("#prompt", Input).display = False
@@ -405,7 +407,9 @@ class TopApp(App[None]):
         if key is None:
             return
         if self._act is None:
-            self.notify(f"This view changes nothing: start it with --actions to {verb}.", severity="warning")
+            self.notify(
+                f"This view changes nothing: start it with --actions to {verb}.", severity="warning", markup=False
+            )
             return
         if await self.push_screen_wait(AskScreen(f"{verb.capitalize()} {key}?")):
-            self.notify(await self._act(verb, key))
+            self.notify(plain(await self._act(verb, key)), markup=False)

@@ -27,6 +27,7 @@ __all__ = [
     "TextTable",
     "clusters",
     "filtered",
+    "plain",
     "queues",
     "sorted_by",
     "story_lines",
@@ -134,6 +135,16 @@ def clusters(fleet: SeenFleet) -> TextTable:
         cells = (each.name, each.state, since, *(str(count or "") for count in counts), each.message)
         lines.append(Line(each.name, cells))
     return TextTable(TITLES["clusters"], tuple(lines))
+
+
+def plain(text: str) -> str:
+    """The text without what a terminal would obey: messages and logs are foreign. A tab is as wide as in most terminals."""
+    shown = text.expandtabs()
+    return (
+        shown
+        if shown.isprintable()
+        else "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in shown)
+    )
 
 
 def filtered(table: TextTable, words: str) -> TextTable:
