@@ -7,8 +7,8 @@ import pytest
 from tests.project.figures import figures
 
 MOST = {
-    "modules": 363,
-    "lines": 68_200,
+    "modules": 368,
+    "lines": 68_700,
     "settings": 108,
     "methods of a class, at most": 36,
     "parameters of a function, at most": 9,
