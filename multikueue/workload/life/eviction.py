@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -39,10 +40,8 @@ def look_for_trouble(life: Life) -> None:
         _evict_if_deactivated,
         _evict_if_preempted,
         _evict_if_backfilled_for_too_long,
-        _deactivate_if_rejected,
-        _evict_if_retried,
-        _check_local_queue,
-        _check_cluster_queue,
+        _obey_checks,
+        _obey_queues,
     )
     for rule in rules:
         if rule(life):
@@ -81,28 +80,30 @@ def _evict_if_backfilled_for_too_long(life: Life) -> bool:
     return True
 
 
-def _deactivate_if_rejected(life: Life) -> bool:
+def _obey_checks(life: Life) -> bool:
+    """A rejection goes before a retry."""
+    found: dict[str, list[AdmissionCheckState]] = {}
+    for check in sorted(life.status.admission_checks, key=attrgetter("name")):
+        found.setdefault(check.state, []).append(check)
+    if "Rejected" in found:
+        _deactivate(life, found["Rejected"])
+        return True
+    return "Retry" in found and _evict_for_retry(life, found["Retry"])
+
+
+def _deactivate(life: Life, rejected: Sequence[AdmissionCheckState]) -> None:
     """A check that says Rejected has no other answer next time (KEP 993): deactivated, the workload is not tried again
     and again."""
-    rejected = _checks_in(life, "Rejected")
-    if rejected:
-        names = ",".join(check.name for check in rejected)
-        told = f"Admission check(s): {names}, were rejected"
-        message = _about(rejected) if life.rules.compatibility.has_check_messages else told
-        life.target(ADMISSION_CHECK, message, event="AdmissionCheckRejected")
-    return bool(rejected)
+    names = ",".join(check.name for check in rejected)
+    told = f"Admission check(s): {names}, were rejected"
+    message = _about(rejected) if life.rules.compatibility.has_check_messages else told
+    life.target(ADMISSION_CHECK, message, event="AdmissionCheckRejected")
 
 
-def _checks_in(life: Life, state: str) -> list[AdmissionCheckState]:
-    found = (check for check in life.status.admission_checks if check.state == state)
-    return sorted(found, key=lambda check: check.name)
-
-
-def _evict_if_retried(life: Life) -> bool:
+def _evict_for_retry(life: Life, asking: Sequence[AdmissionCheckState]) -> bool:
     """A check that says Retry ends the reservation, but not before the delay that it asks for: until then, Kueue keeps
     the quota too."""
-    asking = _checks_in(life, "Retry")
-    if not asking or life.is_waiting_for(life.requeue_at):
+    if life.is_waiting_for(life.requeue_at):
         return False
     told = f"Evicted due to {_about(asking)}"
     life.evict(
@@ -114,22 +115,20 @@ def _evict_if_retried(life: Life) -> bool:
     return True
 
 
-def _check_local_queue(life: Life) -> bool:
-    return _check_queue(life, "LocalQueue", life.spec.queue_name, life.case.queues.local_queue)
-
-
-def _check_cluster_queue(life: Life) -> bool:
-    name = life.status.admission.cluster_queue if life.status.admission else ""
-    return _check_queue(life, "ClusterQueue", name, life.case.queues.cluster_queue)
+def _obey_queues(life: Life) -> bool:
+    queues, admission = life.case.queues, life.status.admission
+    if _check_queue(life, "LocalQueue", life.spec.queue_name, queues.local_queue):
+        return True
+    return _check_queue(life, "ClusterQueue", admission.cluster_queue if admission else "", queues.cluster_queue)
 
 
 def _check_queue(life: Life, kind: str, name: str, queue: LocalQueue | ClusterQueue | None) -> bool:
     """A stopped queue takes reservations back; admitted workloads it ends only with HoldAndDrain."""
     policy = queue.spec.stop_policy if queue else "None"
     gone = queue is None or queue.metadata.deletion_timestamp is not None
-    admitted = life.has(ADMITTED)
     if policy == "None" and not gone:
         return False
+    admitted = life.has(ADMITTED)
     if admitted and policy != "HoldAndDrain":
         return False
     if admitted or life.is_holding:
@@ -168,11 +167,14 @@ _RETRIED = (ADMISSION_CHECK, PODS_READY_TIMEOUT)
 def requeue(life: Life) -> None:
     """Let a workload queue again when the reason of its eviction is over. If its queue runs again, it may have
     quota by then."""
+    requeued, state = find_condition(life.status.conditions, REQUEUED), life.status.requeue_state
+    is_held = requeued is not None and requeued.status == "False"
+    if not is_held and (state is None or state.requeue_at is None):
+        return
     backing_off = not life.may_fit_now and life.is_waiting_for(life.requeue_at)
-    if not life.has(QUOTA_RESERVED) and not backing_off and life.status.requeue_state:
-        life.status = replace(life.status, requeue_state=replace(life.status.requeue_state, requeue_at=None))
-    requeued = find_condition(life.status.conditions, REQUEUED)
-    if requeued is None or requeued.status != "False":
+    if not life.has(QUOTA_RESERVED) and not backing_off and state is not None:
+        life.status = replace(life.status, requeue_state=replace(state, requeue_at=None))
+    if requeued is None or not is_held:
         return
     if requeued.reason.startswith(DEACTIVATED):  # with a cause too: else it would never queue again (5.3)
         life.put(REQUEUED, "True", reason="Reactivated", message="The workload is active again")

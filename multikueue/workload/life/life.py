@@ -12,6 +12,7 @@ from typing import Literal
 
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.workload import (
+    ADMITTED,
     DEACTIVATION_TARGET,
     EVICTED,
     FITS_NO_WORKER,
@@ -43,26 +44,21 @@ ORPHANED = Finish(reason=OWNER_NOT_FOUND, message="The workload's owner no longe
 
 @dataclass(slots=True)
 class Life:
-    """`due`: when time alone makes another look due. `deactivate`: `spec.active` becomes false once the status is written."""
+    """`due`: when time alone makes another look due. `deactivate`: `spec.active` becomes false once the status is written.
+    `rules`, `now` and `generation` are the case's."""
 
     case: Case
     spec: WorkloadSpec
     status: WorkloadStatus
+    rules: DecisionRules = field(init=False)
+    now: datetime = field(init=False)
+    generation: int = field(init=False)
     deactivate: bool = False
     due: list[datetime] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
-    @property
-    def rules(self) -> DecisionRules:
-        return self.case.rules
-
-    @property
-    def now(self) -> datetime:
-        return self.case.now
-
-    @property
-    def generation(self) -> int:
-        return self.case.local.metadata.generation
+    def __post_init__(self) -> None:
+        self.rules, self.now, self.generation = self.case.rules, self.case.now, self.case.local.metadata.generation
 
     @property
     def is_holding(self) -> bool:
@@ -71,9 +67,9 @@ class Life:
 
     @property
     def end(self) -> Finish | None:
-        """How the workload has ended, if it has."""
-        job = self.case.job
-        if told := job.finished or job.failed_start(self.case.local):
+        """How the workload has ended, if it has. A job starts once its workload is admitted, so it cannot fail to before."""
+        job, local = self.case.job, self.case.local
+        if told := job.finished or (job.failed_start(local) if local.has(ADMITTED) else None):
             return told
         is_over = job.is_let_go and self.rules.compatibility.has_orphan_ends and not self.is_holding
         return ORPHANED if is_over else None
@@ -88,7 +84,8 @@ class Life:
 
     @property
     def requeue_at(self) -> datetime | None:
-        return self.status.requeue_state.requeue_at if self.status.requeue_state else None
+        state = self.status.requeue_state
+        return state.requeue_at if state is not None else None
 
     @property
     def first_look_until(self) -> datetime | None:

@@ -118,7 +118,7 @@ def _deadline(since: datetime | None, span: timedelta | None, cause: str) -> Dea
 def look_at_pods(life: Life) -> None:
     """Set PodsReady, but not before the first verdict: it is not worth a write of its own."""
     judged = find_condition(life.status.conditions, QUOTA_RESERVED) is not None
-    if life.rules.wait_for_pods_ready is None or life.case.job.ready_pods is None or not judged or life.has(FINISHED):
+    if life.case.job.ready_pods is None or not judged or life.has(FINISHED):
         return
     found = finding(life.status, are_ready=life.case.job.ready_pods >= _pods_wanted(life))
     life.put(PODS_READY, found.status, reason=found.reason, message=found.message)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import ADMITTED, QUOTA_RESERVED, REQUEUED, RequeueState
-from multikueue.api.meta import find_condition
+from multikueue.api.meta import find_condition, is_true
 from multikueue.api.values.foreign import moment
 from multikueue.quota.workload.ends import keep_end
 from multikueue.workload.life import transitions
@@ -63,10 +63,12 @@ def list_checks(life: Life) -> None:
 
 
 def admit(life: Life) -> None:
-    before = life.has(ADMITTED)
-    reserved = find_condition(life.status.conditions, QUOTA_RESERVED)
-    life.status = synchronise_admitted(life.status, life.generation, life.now, life.rules.reasons)
-    if life.has(ADMITTED) and not before and life.status.admission:
+    before = life.status
+    life.status = synchronise_admitted(before, life.generation, life.now, life.rules.reasons)
+    if life.status is before:
+        return
+    if life.has(ADMITTED) and not is_true(before.conditions, ADMITTED) and life.status.admission:
+        reserved = find_condition(before.conditions, QUOTA_RESERVED)
         waited = life.seconds_since(reserved.last_transition_time if reserved else None)
         queue = life.status.admission.cluster_queue
         message = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited}s"

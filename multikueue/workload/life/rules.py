@@ -65,8 +65,10 @@ def _go_on(life: Life) -> None:
     else:
         _live(life)
     reclaim(life)
-    look_at_pods(life)
-    look_for_members(life)
+    if life.rules.wait_for_pods_ready is not None:
+        look_at_pods(life)
+    if life.case.job.replaceable is not None:
+        look_for_members(life)
 
 
 def _live(life: Life) -> None:
@@ -74,10 +76,12 @@ def _live(life: Life) -> None:
     check_delays(life)
     list_checks(life)
     admit(life)
-    look_at_pods(life)
-    if life.has(QUOTA_RESERVED) and not life.has(EVICTED):
-        look_for_trouble(life)
-    release(life)
+    if life.rules.wait_for_pods_ready is not None:
+        look_at_pods(life)
+    if life.has(QUOTA_RESERVED):
+        if not life.has(EVICTED):
+            look_for_trouble(life)
+        release(life)
     if life.deactivate:
         return
     requeue(life)

@@ -34,7 +34,7 @@ from multikueue.api.kueue.workload import (
     put_condition,
     without_nomination,
 )
-from multikueue.api.meta import find_condition, is_true, without_condition
+from multikueue.api.meta import find_condition, without_condition
 from multikueue.quota.workload.outcome import AS_BEFORE, Eviction, Reasons
 
 ADMISSION_CHECK = "AdmissionCheck"
@@ -73,6 +73,8 @@ def reserve(
 def synchronise_checks(status: WorkloadStatus, required: Iterable[str], *, now: datetime) -> WorkloadStatus:
     """List the required checks and no others: known ones as they are, new ones Pending."""
     names = tuple(required)
+    if names == tuple([check.name for check in status.admission_checks]):  # nearly always
+        return status
     kept = tuple(check for check in status.admission_checks if check.name in names)
     known = {check.name for check in kept}
     at = now.replace(microsecond=0)
@@ -94,17 +96,18 @@ def synchronise_admitted(
     Once admitted, a workload stays so while it has its reservation, whatever its checks say: it may be running, and
     only an eviction stops it. When Admitted ends, its seconds are added to the accumulated execution time.
     """
-    admitted = find_condition(status.conditions, ADMITTED)
+    known = {condition.type: condition for condition in status.conditions}
+    admitted, reservation = known.get(ADMITTED), known.get(QUOTA_RESERVED)
     is_admitted = admitted is not None and admitted.status == "True"
-    reserved = is_true(status.conditions, QUOTA_RESERVED)
-    ready = all(check.state == "Ready" for check in status.admission_checks)
+    reserved = reservation is not None and reservation.status == "True"
     if reserved and is_admitted:
         return status
+    ready = {check.state for check in status.admission_checks} <= {"Ready"}
     if reserved and ready and not _is_awaiting_topology(status):
         message = "The workload is admitted"
         return put_condition(status, ADMITTED, "True", reason=ADMITTED, message=message, generation=generation, now=now)
-    if not is_admitted and not _is_told_why(status, reasons):
-        return status
+    if not is_admitted and not (reasons.is_granular and (admitted or reservation or reasons.is_explicit)):
+        return status  # never admitted, and what was not said yet is said only explicitly
     reason, message = _why_not_admitted(reserved=reserved, ready=ready, reasons=reasons)
     if admitted is not None and is_admitted:
         since = admitted.last_transition_time
@@ -112,12 +115,6 @@ def synchronise_admitted(
         past = status.accumulated_past_execution_time_seconds or 0
         status = replace(status, accumulated_past_execution_time_seconds=past + elapsed)
     return put_condition(status, ADMITTED, "False", reason=reason, message=message, generation=generation, now=now)
-
-
-def _is_told_why(status: WorkloadStatus, reasons: Reasons) -> bool:
-    """Whether a workload that was never admitted says why. One of which nothing was said yet does so only explicitly."""
-    is_known = any(each.type in (QUOTA_RESERVED, ADMITTED) for each in status.conditions)
-    return reasons.is_granular and (is_known or reasons.is_explicit)
 
 
 def _why_not_admitted(*, reserved: bool, ready: bool, reasons: Reasons) -> tuple[str, str]:
