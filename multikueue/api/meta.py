@@ -134,7 +134,7 @@ def with_condition(conditions: tuple[Condition, ...], new: Condition, now: datet
 
 
 def without_condition(conditions: tuple[Condition, ...], type_: str) -> tuple[Condition, ...]:
-    kept = tuple(c for c in conditions if c.type != type_)
+    kept = tuple([c for c in conditions if c.type != type_])
     return conditions if len(kept) == len(conditions) else kept
 
 

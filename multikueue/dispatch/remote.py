@@ -20,6 +20,7 @@ from multikueue.api.kueue.workload import (
     QUOTA_RESERVED,
     SUCCEEDED,
     Workload,
+    is_made_of_another,
 )
 from multikueue.api.meta import Condition, Object, render_time
 from multikueue.api.values.foreign import answer_or, bounded, moment
@@ -167,6 +168,13 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     unfit: Unfit | None = None
     never: str = ""
     failing: str = ""
+
+    @cached_property
+    def own_uids(self) -> frozenset[str]:
+        """The UIDs of its copy and its job. What the worker's Kueue makes of a copy has all its labels, ours too, and is the
+        worker's."""
+        copy = self.workload if self.workload is not None and not is_made_of_another(self.workload) else None
+        return frozenset([item.metadata.uid for item in (copy, self.job) if item is not None])
 
     @cached_property
     def is_reachable(self) -> bool:

@@ -283,18 +283,20 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def _holder(self) -> Remote | None:
         """The worker that has our job, or may have it: one that was asked for it, else the first where it is."""
-        asked = next((r for r in self.remotes if r.is_asked_for(self.attempt)), None)
-        if asked is not None:
-            return asked
-        holding = [r for r in self.remotes if self.is_current(r.job) and self._is_nominated(r)]
+        for remote in self.remotes:
+            if remote.asked is not None and remote.is_asked_for(self.attempt):
+                return remote
+        holding = [r for r in self.remotes if r.job is not None and self.is_current(r.job) and self._is_nominated(r)]
         return min(holding, key=_job_age, default=None)
 
     @cached_property
     def _first(self) -> Remote | None:
         """The worker chosen before, while it may still win, else the one that admitted first."""
-        admitted = [r for r in self.remotes if self._may_win(r)]
-        chosen = next((r for r in admitted if r.cluster == self.choice), None)
-        return chosen or min(admitted, key=self._taken_at, default=None)
+        admitted = [r for r in self.remotes if r.workload is not None and self._may_win(r)]
+        for remote in admitted:
+            if remote.cluster == self.choice:
+                return remote
+        return min(admitted, key=self._taken_at, default=None)
 
     def after(self, workload: Workload) -> Case:
         """The same with another version of the workload, to be written or just written, and the choice that was made. What
@@ -339,27 +341,33 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_otherwise_ready(self) -> bool:
         """Whether every other admission check is Ready (contract 3.10 step 2)."""
         checks = self.workload.status.admission_checks if self.workload else ()
-        return all(c.state == "Ready" for c in checks if c.name != self.check)
+        return {c.state for c in checks if c.name != self.check} <= {"Ready"}
 
     def is_current(self, item: Object | None) -> bool:
         """Whether a remote object, one of `remotes`, belongs to the present attempt."""
         local = self.workload
         if local is None or item is None:
             return False
-        return is_of_attempt(item, local, self.attempt) or any(
-            is_taken_over(item, local, self.attempt, r) for r in self.remotes if item is r.workload or item is r.job
-        )
+        if is_of_attempt(item, local, self.attempt):
+            return True
+        owners = [r for r in self.remotes if item is r.workload or item is r.job]
+        return any(is_taken_over(item, local, self.attempt, r) for r in owners)
 
     @cached_property
     def shown(self) -> Fleet:
         """The fleet for this workload: workers that cannot take it are not usable."""
         taken = {r.cluster: excerpt(r.unfit.text) for r in self.remotes if r.unfit is not None}
-        taken |= {r.cluster: f"can never hold it: {r.never}" for r in self.remotes if self.is_ruled_out_by(r)}
+        taken |= {cluster: f"can never hold it: {lack}" for cluster, lack in self.lacks.items()}
         return self.fleet.but_for(taken)
 
-    def is_ruled_out_by(self, remote: Remote) -> bool:
-        """Whether the worker says that it can never admit its copy of this attempt."""
-        return bool(remote.never) and remote.is_reachable and remote.is_configured and self.is_current(remote.workload)
+    @cached_property
+    def lacks(self) -> Mapping[str, str]:
+        """The reachable workers that say that they can never admit their copy of this attempt, each with the reason."""
+        return {
+            r.cluster: r.never
+            for r in self.remotes
+            if r.never and r.is_reachable and r.is_configured and self.is_current(r.workload)
+        }
 
     def remote(self, cluster: str) -> Remote | None:
         for remote in self.remotes:  # a plain loop: asked for each nominated worker, again and again

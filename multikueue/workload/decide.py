@@ -8,7 +8,7 @@ A decision is the new local status, the desired state on each worker, and what e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from msgspec.structs import replace
@@ -27,6 +27,7 @@ from multikueue.api.kueue.workload import (
 from multikueue.api.meta import Condition, find_condition, without_condition
 from multikueue.api.values.foreign import moment
 from multikueue.dispatch.copies.plan import Found, Plan, Running
+from multikueue.dispatch.remote import Remote
 from multikueue.quota.cache.budgets import INVALID_ANNOTATION
 from multikueue.workload.case import Case
 from multikueue.workload.fit import unconfirmed
@@ -169,8 +170,9 @@ def _dispatched(case: Case, ask_strategy: AskStrategy) -> Outcome:
     if phase is Phase.NOMINATING:
         case = ask_strategy(case)
     outcome = HANDLERS[phase](case)
-    if phase is not Phase.UNREADABLE and any(remote.asked is not None for remote in case.remotes):
-        outcome = _with_reads(outcome, case)
+    asked = [remote for remote in case.remotes if remote.asked is not None]
+    if asked and phase is not Phase.UNREADABLE:
+        outcome = _with_reads(outcome, case, asked)
     reads = tuple(unconfirmed(case)) if phase is Phase.NOMINATING else ()
     return replace(with_doubts(outcome, case), case=case, phase=phase, reads=reads)
 
@@ -188,7 +190,9 @@ def plan(case: Case, outcome: Outcome) -> Plan:
         is_ready=case.has_won,
         slice=case.slice,
         origin=case.rules.origin,
-        lost=frozenset(r.cluster for r in case.remotes if r.is_lost(case.now, case.rules.lost_after)),
+        lost=frozenset(
+            [r.cluster for r in case.remotes if not r.is_reachable and r.is_lost(case.now, case.rules.lost_after)]
+        ),
         is_gated=case.rules.is_preemption_sequential and not case.slice.stays,
     )
 
@@ -224,11 +228,11 @@ def _with_nominated(conditions: tuple[Condition, ...], wanted: tuple[Condition, 
     return kept if new is None else (*kept, new)
 
 
-def _with_reads(outcome: Outcome, case: Case) -> Outcome:
+def _with_reads(outcome: Outcome, case: Case, asked: Iterable[Remote]) -> Outcome:
     """Add a read for each job whose request got no answer, once a read can tell its result; none if `outcome`
     requests the job again, which tells it too."""
     asked_anew = {each.cluster for each in outcome.desired if isinstance(each, Running)}
-    doubtful = [r for r in case.remotes if r.asked and r.is_reachable and r.job is None and r.cluster not in asked_anew]
+    doubtful = [r for r in asked if r.is_reachable and r.job is None and r.cluster not in asked_anew]
     later = {r.cluster: r.asked.until - case.now for r in doubtful if r.asked is not None and r.asked.until > case.now}
     reads = tuple(
         Found(cluster=r.cluster, why="it was requested, and no answer came") for r in doubtful if r.cluster not in later

@@ -24,7 +24,6 @@ __all__ = [
     "can_fit_nowhere",
     "is_suspected",
     "lack",
-    "lacks",
     "may_fit_now",
     "named_in",
     "note",
@@ -109,16 +108,10 @@ def _some(texts: list[str]) -> str:
 # One workload on all its workers.
 
 
-def lacks(case: Case) -> dict[str, str]:
-    """The reachable workers that can never admit the workload, each with the reason."""
-    return {remote.cluster: remote.never for remote in case.remotes if case.is_ruled_out_by(remote)}
-
-
 def can_fit_nowhere(case: Case) -> bool:
     """Whether no usable worker could ever admit the workload: at least one was asked, or none has jobs of its kind, or
     none in its namespace. A worker that is suspect is waited for."""
-    is_ruled_out = any(map(case.is_ruled_out_by, case.remotes))
-    if not is_ruled_out and not (case.fleet.missing and len(case.fleet.missing) == len(case.fleet.workers)):
+    if not case.lacks and not (case.fleet.missing and len(case.fleet.missing) == len(case.fleet.workers)):
         return False
     in_doubt = any(remote.is_configured and remote.link.reach is Reach.SUSPECT for remote in case.remotes)
     return not in_doubt and not case.shown.usable
@@ -130,6 +123,7 @@ def unconfirmed(case: Case) -> Iterator[str]:
         if (
             remote.is_reachable
             and not remote.never
+            and remote.workload is not None
             and is_suspected(remote.workload)
             and case.is_current(remote.workload)
         ):

@@ -131,4 +131,7 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
 
 def phase_of(case: Case) -> Phase:
     """The first phase whose predicate holds."""
-    return next(phase for phase, holds in PHASES if holds(case))
+    for phase, holds in PHASES:
+        if holds(case):
+            return phase
+    raise AssertionError("the last predicate holds for any case")

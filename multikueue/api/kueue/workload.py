@@ -356,8 +356,10 @@ def is_orphan(workload: Workload) -> bool:
 
 def is_made_of_another(workload: Workload) -> bool:
     """Whether another Workload controls it, as those that Kueue makes of one for each flavor (KEP 8691)."""
-    owners = workload.metadata.owner_references
-    return any(o.controller and o.kind == "Workload" and o.api_version.startswith("kueue.x-k8s.io/") for o in owners)
+    for owner in workload.metadata.owner_references:
+        if owner.controller and owner.kind == "Workload" and owner.api_version.startswith("kueue.x-k8s.io/"):
+            return True
+    return False
 
 
 def any_owner_of(workload: Workload) -> OwnerReference | None:

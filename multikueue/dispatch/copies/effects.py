@@ -125,9 +125,7 @@ def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Iter
     takes_over = remote.job_state.is_inherited and remote.cluster == plan.slice.stays
     priority = remotes.LOWEST if desired.yields else None
     if remote.workload is None and (remote.job is None or takes_over) and remote.unfit is None:
-        body = remotes.copy_body(
-            plan.local, origin=plan.origin, attempt=plan.attempt, is_gated=plan.is_gated, priority=priority
-        )
+        body = plan.yielding_copy if desired.yields else plan.copy
         yield CreateWorkload(cluster=remote.cluster, why=desired.why, body=body)
     elif remote.workload is None or not plan.is_current(remote.workload, remote):
         yield from _removal(remote, "left from an earlier attempt")

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cached_property
+from typing import Any
 
 import msgspec
 
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, Workload
 from multikueue.api.meta import Object
+from multikueue.dispatch.copies.remote import LOWEST, copy_body
 from multikueue.dispatch.remote import Remote, is_of_attempt, is_taken_over
 from multikueue.dispatch.slices import NO_SLICE, Slice
 
@@ -68,7 +71,7 @@ class Found(Desired, frozen=True, kw_only=True):
     """A live read of a job, if its creation got no answer, or if it has no events."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The desired states, for the workload as it was `at` that time.
 
     `local` is the object as last written (None: deleted). `choice` is the worker chosen among those that admitted in
@@ -106,6 +109,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def opening(self) -> str:
         """The worker whose gate it opens; empty if none."""
         return next((each.cluster for each in self.desired if isinstance(each, Ungated)), "")
+
+    @cached_property
+    def copy(self) -> dict[str, Any]:
+        """The body of each copy that does not yield, for a workload that is there: all workers get the same."""
+        return self._copy()
+
+    @cached_property
+    def yielding_copy(self) -> dict[str, Any]:
+        return self._copy(LOWEST)
+
+    def _copy(self, priority: int | None = None) -> dict[str, Any]:
+        assert self.local is not None
+        local, mark = self.local, self.attempt
+        return copy_body(local, origin=self.origin, attempt=mark, is_gated=self.is_gated, priority=priority)
 
     def on(self, cluster: str) -> Sequence[Desired]:
         return self._on.get(cluster, ())

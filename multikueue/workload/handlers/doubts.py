@@ -56,7 +56,7 @@ def _with(case: Case, words: str, outcome: Outcome) -> WorkloadStatus:
 def _doubts(case: Case) -> Iterator[str]:
     for remote in case.remotes:
         where = f'{WAITING_FOR} "{remote.cluster}"'
-        may_have = remote.is_asked_for(case.attempt) and remote.job is None
+        may_have = remote.asked is not None and remote.job is None and remote.is_asked_for(case.attempt)
         if (
             may_have
             and not remote.is_lost(case.now, case.rules.lost_after)

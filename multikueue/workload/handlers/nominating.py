@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
@@ -18,7 +17,6 @@ from multikueue.dispatch.copies.plan import Copied, Desired, Ungated
 from multikueue.dispatch.remote import Remote
 from multikueue.strategy import Nomination, Strategy
 from multikueue.workload.case import MAX_NOMINATED, Case
-from multikueue.workload.fit import lacks
 from multikueue.workload.handlers.doubts import may_hold_unseen, until_lost
 from multikueue.workload.handlers.outcome import Outcome, sooner, unchanged, with_check, with_own_condition
 from multikueue.workload.handlers.removal import removals
@@ -38,37 +36,37 @@ def nominating(case: Case) -> Outcome:
         return unchanged(case)
     is_over = end is not None and end <= case.now
     if result.nomination is None:
-        return retry(case, give_back_message(case)) if is_over else _report_problem(case, result)
+        return retry(case, give_back_message(case)) if is_over else _report_problem(case, result, end)
     if result.request.fleet.workers is not case.shown.workers and result.request.fleet.names != usable(case):
         return unchanged(case)
     if result.nomination.give_back:
         return retry(case, result.nomination.reason or f"Strategy {_name(result)} gives the quota back")
     if is_over:
         return retry(case, give_back_message(case))
-    return _nominated(case, result, result.nomination)
+    return _nominated(case, result, result.nomination, end)
 
 
-def _report_problem(case: Case, result: NominationResult) -> Outcome:
+def _report_problem(case: Case, result: NominationResult, end: datetime | None) -> Outcome:
     """The strategy refused or failed: report it. Existing copies stay and may still win."""
     reason = "StrategyRefused" if result.by is None else "StrategyFailed"
     event = Event("Warning", reason, result.problem)
-    status, after = with_check(case, "Pending", result.problem), sooner(_until(case, result), _until_give_back(case))
+    status, after = with_check(case, "Pending", result.problem), sooner(_until(case, result), _until_end(case, end))
     return replace(unchanged(case, after=after), status=status, events=(event,))
 
 
-def _nominated(case: Case, result: NominationResult, nomination: Nomination) -> Outcome:
+def _nominated(case: Case, result: NominationResult, nomination: Nomination, end: datetime | None) -> Outcome:
     wanted = _in_order(case, nomination.clusters + _kept(case, nomination))
     named = frozenset(wanted)
     recorded = _recorded_of(case, wanted)
     conditions = _with_note(case, result, wanted)
     status = replace(case.local.status, nominated_cluster_names=recorded, cluster_name=None, conditions=conditions)
-    there = tuple(r.cluster for r in case.remotes if r.cluster in named and r.is_configured)
+    there = tuple([r.cluster for r in case.remotes if r.cluster in named and r.is_configured])
     stuck, stuck_after = _stuck(case, there)
     status = with_check(case, "Pending", stuck if there else _why_nobody(case, nomination), status)
     yielding = frozenset(nomination.yielding)
     opened, gate_after = _gate(case, yielding)
     desired = (*removals(there, case.remotes), *_copies(case, there, yielding), *opened)
-    after = sooner(_until(case, result), stuck_after, gate_after, _until_unfit_is_over(case), _until_give_back(case))
+    after = sooner(_until(case, result), stuck_after, gate_after, _until_unfit_is_over(case), _until_end(case, end))
     return replace(unchanged(case, desired=desired, after=after), status=status)
 
 
@@ -82,8 +80,7 @@ def _gate(case: Case, yielding: frozenset[str]) -> tuple[tuple[Desired, ...], ti
     return (Ungated(cluster=cluster, why="it is the first that would preempt"),) if cluster else (), after
 
 
-def _until_give_back(case: Case) -> timedelta | None:
-    end = give_back_at(case)
+def _until_end(case: Case, end: datetime | None) -> timedelta | None:
     return max(end - case.now, timedelta()) if end is not None else None
 
 
@@ -134,7 +131,10 @@ def _stuck(case: Case, wanted: tuple[str, ...]) -> tuple[str, timedelta | None]:
     A copy is inadmissible if a queue is missing or stopped on its worker: QuotaReserved=False says so by its reason.
     The message is delayed: most workloads are admitted elsewhere at once, and it would cost each of them a write.
     """
-    found = {r.cluster: c for r in case.remotes if r.cluster in wanted and (c := _inadmissible(r))}
+    copies = [r for r in case.remotes if r.workload is not None and r.cluster in wanted]
+    found = {r.cluster: c for r in copies if (c := _inadmissible(r))}
+    if not found:
+        return "", None
     due = {name: min(c.last_transition_time or case.now, case.now) + STUCK_AFTER for name, c in found.items()}
     shown = ", ".join(f"{name}: {excerpt(found[name].message)}" for name in found if due[name] <= case.now)
     later = min((when - case.now for when in due.values() if when > case.now), default=None)
@@ -183,25 +183,24 @@ def _kept(case: Case, nomination: Nomination) -> tuple[str, ...]:
 
     Also an unreachable worker with a requested job, nominated or not: the next process must wait for it too.
     """
-    away = {r.cluster for r in case.remotes if not r.is_reachable and r.is_configured and r.unfit is None}
-    unseen = {r.cluster for r in case.remotes if not r.is_reachable and may_hold_unseen(case, r)}
-    staying = away | unseen | lacks(case).keys()
-    asked = (
-        r.cluster
-        for r in case.remotes
-        if r.asked is not None and not r.is_reachable and not r.is_lost(case.now, case.rules.lost_after)
-    )
+    unreachable = [r for r in case.remotes if not r.is_reachable]
+    if not unreachable and not case.lacks:
+        return ()
+    away = {r.cluster for r in unreachable if r.is_configured and r.unfit is None}
+    unseen = {r.cluster for r in unreachable if may_hold_unseen(case, r)}
+    staying = away | unseen | case.lacks.keys()
+    asked = (r.cluster for r in unreachable if r.asked is not None and not r.is_lost(case.now, case.rules.lost_after))
     kept = (*(n for n in case.local.status.nominated_cluster_names if n in staying), *asked)
     return tuple(dict.fromkeys(n for n in kept if n not in nomination.clusters))
 
 
-def _copies(case: Case, wanted: tuple[str, ...], yielding: frozenset[str] = frozenset()) -> Iterator[Desired]:
+def _copies(case: Case, wanted: tuple[str, ...], yielding: frozenset[str] = frozenset()) -> list[Desired]:
     named = frozenset(wanted)
-    return (
+    return [
         Copied(cluster=r.cluster, why="nominated", yields=r.cluster in yielding)
         for r in case.remotes
         if r.cluster in named and r.is_reachable
-    )
+    ]
 
 
 def slice_pinned(case: Case) -> Outcome:
@@ -237,8 +236,8 @@ def give_back_at(case: Case) -> datetime | None:
         return None
     if nomination is not None and nomination.revisit_after is not None:
         return None
-    told = (local.condition(type_) for type_ in (QUOTA_RESERVED, NOMINATED))
-    others = (check for check in local.status.admission_checks if check.name != case.check)
+    told = local.condition(QUOTA_RESERVED), local.condition(NOMINATED)
+    others = [check for check in local.status.admission_checks if check.name != case.check]
     since = [each.last_transition_time for each in (*told, *others) if each is not None and each.last_transition_time]
     past = [each for each in since if each <= case.now]
     return max(past or since) + case.give_back_after if since else None

@@ -47,7 +47,7 @@ def unchanged(case: Case, *, desired: Iterable[Desired] = (), after: timedelta |
 
 def sooner(*waits: timedelta | None) -> timedelta | None:
     """The shortest wait; None if all are None."""
-    return min((wait for wait in waits if wait is not None), default=None)
+    return min([wait for wait in waits if wait is not None], default=None)
 
 
 def with_check(case: Case, state: str, message: str, status: WorkloadStatus | None = None) -> WorkloadStatus:
@@ -61,7 +61,7 @@ def with_check(case: Case, state: str, message: str, status: WorkloadStatus | No
             old, state=state, message=message, last_transition_time=since, requeue_after_seconds=None
         )
 
-    return msgspec.structs.replace(status, admission_checks=tuple(changed(c) for c in status.admission_checks))
+    return msgspec.structs.replace(status, admission_checks=tuple(map(changed, status.admission_checks)))
 
 
 def with_own_condition(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from multikueue.api.kueue.workload import Workload, is_made_of_another
 from multikueue.dispatch.copies.plan import Absent, Alone, Desired
 from multikueue.dispatch.remote import Remote
 from multikueue.workload.case import Case
@@ -21,9 +20,8 @@ def removals(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> Iterator[Des
     cluster, and a UID exists on one cluster only."""
     kept = _kept_uids(keep, remotes)
     for remote in remotes:
-        uids = _uids(remote)
-        if remote.is_reachable and uids and kept.isdisjoint(uids):
-            yield Absent(cluster=remote.cluster, why="not wanted there", uids=uids)
+        if remote.is_reachable and remote.own_uids and kept.isdisjoint(remote.own_uids):
+            yield Absent(cluster=remote.cluster, why="not wanted there", uids=remote.own_uids)
 
 
 def loser_removals(case: Case) -> Iterator[Desired]:
@@ -34,17 +32,7 @@ def loser_removals(case: Case) -> Iterator[Desired]:
 
 def _kept_uids(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> frozenset[str]:
     names = frozenset(keep)
-    return frozenset().union(*[_uids(remote) for remote in remotes if remote.cluster in names])
-
-
-def _uids(remote: Remote) -> frozenset[str]:
-    return frozenset([item.metadata.uid for item in (_copy(remote), remote.job) if item is not None])
-
-
-def _copy(remote: Remote) -> Workload | None:
-    """Its copy. What the worker's Kueue makes of a copy has all its labels, ours too, and is the worker's."""
-    copy = remote.workload
-    return None if copy is None or is_made_of_another(copy) else copy
+    return frozenset().union(*[remote.own_uids for remote in remotes if remote.cluster in names])
 
 
 def job_removal(remote: Remote, why: str) -> Desired:

@@ -26,7 +26,7 @@ from multikueue.api.values.foreign import answer_or, excerpt
 from multikueue.dispatch.remote import Remote
 from multikueue.workload import words
 from multikueue.workload.case import Case
-from multikueue.workload.fit import lacks, note
+from multikueue.workload.fit import note
 from multikueue.workload.handlers.outcome import Outcome, unchanged, with_check, with_own_condition
 from multikueue.workload.nomination.request import failure_note, failures
 
@@ -57,7 +57,7 @@ def slice_pin_lost(case: Case) -> Outcome:
 def fits_nowhere(case: Case) -> Outcome:
     """A workload that fits no worker gives its quota back at once. It is retried after its back-off, or as soon as it
     may fit (`fit.may_fit_now`). One event reports it."""
-    found = note(lacks(case), case.fleet.missing)
+    found = note(case.lacks, case.fleet.missing)
     message = f"No worker can ever hold it: {found}"
     outcome = retry(case, message)
     if outcome.status is None or outcome.status is case.local.status:
