@@ -173,8 +173,9 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def own_uids(self) -> frozenset[str]:
         """The UIDs of its copy and its job. What the worker's Kueue makes of a copy has all its labels, ours too, and is the
         worker's."""
-        copy = self.workload if self.workload is not None and not is_made_of_another(self.workload) else None
-        return frozenset([item.metadata.uid for item in (copy, self.job) if item is not None])
+        copy, job = self.workload, self.job
+        own = () if copy is None or is_made_of_another(copy) else (copy.metadata.uid,)
+        return frozenset(own if job is None else (*own, job.metadata.uid))
 
     @cached_property
     def is_reachable(self) -> bool:
@@ -197,7 +198,8 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def has_taken(self) -> bool:
         """Whether the worker admitted the copy, and has not evicted it since."""
-        return self.has(ADMITTED) and (not self.has(EVICTED) or self.has(FINISHED))
+        copy = self.workload
+        return copy is not None and copy.has(ADMITTED) and (not copy.has(EVICTED) or copy.has(FINISHED))
 
     @property
     def is_held(self) -> bool:
@@ -242,10 +244,14 @@ def attempt_of(local: Workload) -> str:
     (`workload.life.transitions.reserve`), but a workload that is deleted and created again under its name may be
     reserved within the same second.
     """
-    reserved = local.condition(QUOTA_RESERVED)
-    if reserved is None or reserved.status != "True" or reserved.last_transition_time is None:
-        return ""
-    return f"{_mark(reserved.last_transition_time)}/{local.metadata.uid}"
+    for (
+        condition
+    ) in local.status.conditions:  # as `Workload.condition`, on the spot: asked for in each decision and event
+        if condition.type == QUOTA_RESERVED:
+            if condition.status != "True" or condition.last_transition_time is None:
+                return ""
+            return f"{_mark(condition.last_transition_time)}/{local.metadata.uid}"
+    return ""
 
 
 def is_of_attempt(item: Object | None, local: Workload, attempt: str) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kinds import WORKLOAD_PRIORITY_CLASSES
+from multikueue.api.kueue.queues import LocalQueue
 from multikueue.api.kueue.workload import (
     EVICTED,
     QUOTA_RESERVED,
@@ -19,6 +20,7 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.remote import Remote, attempt_of, is_of_attempt, is_taken_over
+from multikueue.jobs.framework.adapter import OwnJob
 from multikueue.jobs.kinds.batch_job.slices import freed
 from multikueue.jobs.kinds.pods.members import replaceable
 from multikueue.store.store import Store
@@ -29,16 +31,21 @@ __all__ = ["LifeFacts"]
 
 
 class LifeFacts(msgspec.Struct, frozen=True):
-    """Read-only, as `Views`."""
+    """Read-only, as `Views`. `local_queue` is that of the workload."""
 
     store: Store
     rules: DecisionRules
+    local_queue: LocalQueue | None
+
+    @classmethod
+    def of(cls, store: Store, rules: DecisionRules, workload: Workload) -> LifeFacts:
+        return cls(store, rules, store.local_queues.get(queue_of(workload)))
 
     def scheduling(self, workload: Workload) -> Scheduling:
         key, scheduler, quota = workload.key, self.store.engine.scheduler, self.store.engine.view
         reservation = scheduler.reservation(key)
         admission = reservation or workload.status.admission
-        queue = admission.cluster_queue if admission else self._cluster_queue(workload)
+        queue = admission.cluster_queue if admission else self._cluster_queue
         return Scheduling(
             reservation=reservation,
             until=scheduler.until(key),
@@ -50,10 +57,10 @@ class LifeFacts(msgspec.Struct, frozen=True):
             required_checks=quota.required_checks(queue, admission.flavors if admission else ()),
         )
 
-    def queues(self, workload: Workload) -> Queues:
-        name = self._cluster_queue(workload)
+    def queues(self) -> Queues:
+        name = self._cluster_queue
         return Queues(
-            local_queue=self.store.local_queues.get(queue_of(workload)),
+            local_queue=self.local_queue,
             cluster_queue=self.store.cluster_queues.get(ObjectKey("", name)),
             is_cluster_queue_active=self.store.engine.view.is_active(name),
         )
@@ -66,19 +73,19 @@ class LifeFacts(msgspec.Struct, frozen=True):
         found = self.store.priority_classes.get(ObjectKey("", ref.name))
         return found.value if found is not None else None
 
-    def _cluster_queue(self, workload: Workload) -> str:
-        local_queue = self.store.local_queues.get(queue_of(workload))
-        return local_queue.spec.cluster_queue if local_queue is not None else ""
+    @property
+    def _cluster_queue(self) -> str:
+        return self.local_queue.spec.cluster_queue if self.local_queue is not None else ""
 
-    def job(self, workload: Workload, job: AnyJob | None, remotes: Iterable[Remote]) -> JobFacts:
+    def job(self, workload: Workload, own: OwnJob | None, remotes: Iterable[Remote]) -> JobFacts:
         store = self.store
-        if job is None:
+        if own is None:
             return JobFacts(is_let_go=is_orphan(workload), is_run_by_others=store.owner(workload) is None)
-        remote = _winners_job(workload, remotes)
+        job, remote = own.job, _winners_job(workload, remotes)
         return JobFacts(
-            finished=store.adapters.of(job).finished(job),
+            finished=own.finished,
             failed_start=lambda now: store.failed_start(now, job),
-            may_run=store.may_run_here(job),
+            may_run=own.may_run,
             ready_pods=self._ready_pods(workload, job, remote) if self.rules.wait_for_pods_ready is not None else None,
             reclaimable=self._reclaimable(workload, job, remote),
             replaceable=replaceable(job, workload),
@@ -89,12 +96,17 @@ class LifeFacts(msgspec.Struct, frozen=True):
         attempt, also of one that had another Workload. An ending attempt frees nothing, or the next would get quota for
         fewer pods than it has."""
         store, runs = self.store, job
+        if remote is None and store.slices is None and not self._told(job, job):
+            return ()  # nearly always, and the same for a job that is dispatched
         if self._is_dispatched(workload):
             if remote is None or workload.has(EVICTED):
                 return ()
             runs = remote
-        told = store.adapters.of(job).reclaimable(store.runtimes.completed(runs))
+        told = self._told(job, runs)
         return told if store.slices is None else freed(told, runs, workload)
+
+    def _told(self, job: AnyJob, runs: AnyJob) -> tuple[ReclaimablePod, ...]:
+        return self.store.adapters.of(job).reclaimable(self.store.runtimes.completed(runs))
 
     def _is_dispatched(self, workload: Workload) -> bool:
         if workload.has(QUOTA_RESERVED):
@@ -112,7 +124,8 @@ class LifeFacts(msgspec.Struct, frozen=True):
 
 def _winners_job(workload: Workload, remotes: Iterable[Remote]) -> AnyJob | None:
     """The winner's job, if it is of the present attempt."""
-    winner = next((remote for remote in remotes if remote.cluster == workload.status.cluster_name), None)
+    name = workload.status.cluster_name
+    winner = next((remote for remote in remotes if remote.cluster == name), None) if name else None
     if winner is None or winner.job is None:
         return None
     attempt = attempt_of(workload)

@@ -58,7 +58,7 @@ from multikueue.api.multikueue.clusters import (
     source_of,
     uid_of,
 )
-from multikueue.jobs.framework.adapter import Adapter, is_local
+from multikueue.jobs.framework.adapter import is_local
 from multikueue.jobs.framework.pod_set_info import failed_start
 from multikueue.jobs.framework.workloads import is_of_group, is_owned
 from multikueue.jobs.integrations.frameworks import Adapters
@@ -90,7 +90,7 @@ def _owner_uid(workload: Workload) -> Iterable[str]:
 
 
 def _check_names(workload: Workload) -> Iterable[str]:
-    return () if workload.has(FINISHED) else (c.name for c in workload.status.admission_checks)
+    return () if workload.has(FINISHED) else [c.name for c in workload.status.admission_checks]
 
 
 def _parked(workload: Workload) -> Iterable[str]:
@@ -98,13 +98,11 @@ def _parked(workload: Workload) -> Iterable[str]:
     return (FITS_NO_WORKER,) if workload.has(FITS_NO_WORKER) and not workload.has(FINISHED) else ()
 
 
-def workers_named_by(local: Workload) -> Iterator[str]:
+def workers_named_by(local: Workload) -> Iterable[str]:
     """The workers in a workload's status: the winner, the nominated, and those where attempts failed."""
     status, failed = local.status, local.condition(FAILED_ON)
-    if status.cluster_name:
-        yield status.cluster_name
-    yield from status.nominated_cluster_names
-    yield from failures(failed.message) if failed is not None else ()
+    winner = (status.cluster_name,) if status.cluster_name else ()
+    return (*winner, *status.nominated_cluster_names, *(failures(failed.message) if failed is not None else ()))
 
 
 def _worker_names(workload: Workload) -> Iterable[str]:
@@ -126,11 +124,10 @@ def _group(workload: Workload) -> Iterable[ObjectKey]:
 def _named(workload: Workload) -> Iterable[ObjectKey | str]:
     """The LocalQueue and priority class that an unfinished workload names: one index, to decode the spec once."""
     if workload.has(FINISHED):
-        return
+        return ()
     spec = workload_spec(workload)
-    yield ObjectKey(workload.metadata.namespace, spec.queue_name)
-    if spec.priority_class_ref is not None:
-        yield spec.priority_class_ref.name
+    queue, ref = ObjectKey(workload.metadata.namespace, spec.queue_name), spec.priority_class_ref
+    return (queue,) if ref is None else (queue, ref.name)
 
 
 class State:
@@ -236,16 +233,6 @@ class State:
         adapter = self.adapters.owner(owner.api_version, owner.kind) if owner else None
         return JobKey(adapter.kind.name, workload.metadata.namespace, owner.name) if owner and adapter else None
 
-    def may_run_here(self, job: AnyJob) -> bool:
-        """Whether a job has, or may have, pods on the manager cluster, or still has the pod set info of a run there: it
-        is not dispatched. Started from that state, it could not go where another flavor demands."""
-        adapter = self.adapters.of(job)
-        if pod_set_info_of(adapter, job):
-            return True
-        if adapter.unmanaged_reason(job) is None:
-            return False
-        return adapter.is_active(job) or not adapter.is_suspended(job)
-
     def failed_start(self, workload: Workload, job: AnyJob) -> Finish | None:
         """The end of a workload whose job was to run on the manager cluster and can never start; None otherwise."""
         adapter = self.adapters.of(job)
@@ -269,12 +256,15 @@ class State:
 
     def local_job(self, workload: Workload) -> AnyJob | None:
         """The job that owns a workload, if it is the very one and not a later job of the same name."""
+        return self.key_and_job(workload)[1]
+
+    def key_and_job(self, workload: Workload) -> tuple[JobKey | None, AnyJob | None]:
+        """As `owner`, and `local_job`."""
         owner = owner_of(workload)
         key = self._key_of(owner, workload)
         job = self.jobs.get(key) if key else None
-        if isinstance(job, PodGroup):
-            return job
-        return job if job and owner and job.metadata.uid == owner.uid else None
+        is_it = isinstance(job, PodGroup) or (job is not None and owner is not None and job.metadata.uid == owner.uid)
+        return key, job if is_it else None
 
     def job_to_stop(self, workload: Workload) -> AnyJob | None:
         """The job that must stop before a deleted workload may go; None if there is none, or if it is over or deleted too.
@@ -295,17 +285,14 @@ class State:
 
     def multikueue_check(self, workload: Workload) -> AdmissionCheck | None:
         """The first of the workload's checks that is ours (contract 3.1 E2)."""
-        return self._first_of_ours([c.name for c in workload.status.admission_checks])
-
-    def multikueue_check_named(self, name: str) -> AdmissionCheck | None:
-        """The check of that name, if it is ours."""
-        return self._first_of_ours((name,))
+        return self.first_of_ours([c.name for c in workload.status.admission_checks])
 
     def queue_check(self, queue: ClusterQueue) -> AdmissionCheck | None:
         """The MultiKueue check of a ClusterQueue."""
-        return self._first_of_ours([rule.name for rule in queue.spec.admission_checks_strategy.admission_checks])
+        return self.first_of_ours([rule.name for rule in queue.spec.admission_checks_strategy.admission_checks])
 
-    def _first_of_ours(self, names: Iterable[str]) -> AdmissionCheck | None:
+    def first_of_ours(self, names: Iterable[str]) -> AdmissionCheck | None:
+        """The first MultiKueue check among those of these names."""
         for name in names:
             check = self.checks.get(ObjectKey("", name))
             if check is not None and check.spec.controller_name == CONTROLLER_NAME:
@@ -405,8 +392,3 @@ class State:
         for name, worker in self.workers.items():
             yield name, kinds.WORKLOADS, worker.workloads
             yield from ((name, kind, worker.jobs.of(kind)) for kind in worker.jobs.kinds)
-
-
-def pod_set_info_of(adapter: Adapter, job: AnyJob) -> str:
-    """The name of the Workload whose pod set info the job has; empty if none."""
-    return adapter.pod_set_info.pod_set_info_of(job) if adapter.pod_set_info is not None else ""

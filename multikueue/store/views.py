@@ -18,16 +18,16 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import config_of, drain_of, prices_of, why_cordoned
 from multikueue.api.values.foreign import answer_or, excerpt
 from multikueue.dispatch.remote import NO_JOB, JobState, Link, Reach, Remote, attempt_of
-from multikueue.dispatch.slices import NO_SLICE, Slice
+from multikueue.dispatch.slices import Slice
+from multikueue.jobs.framework.adapter import OwnJob
 from multikueue.jobs.framework.difference import difference
 from multikueue.jobs.kinds.batch_job.slices import remote_patch
 from multikueue.jobs.kinds.pods.members import has_missing
 from multikueue.quota.cache.budgets import non_preemptible_problem
 from multikueue.store.life_facts import LifeFacts
-from multikueue.store.state import pod_set_info_of, workers_named_by
+from multikueue.store.state import workers_named_by
 from multikueue.store.store import Store
 from multikueue.store.workers.watch_scope import EVERYWHERE, WatchFailure
-from multikueue.store.workers.worker import WorkerView
 from multikueue.workload.case import MAX_NOMINATED, NO_FLEET, Case, Fleet, JobFacts, Queues, Scheduling
 from multikueue.workload.decision_rules import (
     NO_RETENTION,
@@ -63,25 +63,27 @@ class Views(msgspec.Struct, frozen=True):
         store, workload = self.store, self.store.workloads.get(key)
         if store.slices is not None and workload is not None:
             workload = store.slices.as_asked(workload)
-        job = store.local_job(workload) if workload else None
-        facts = LifeFacts(store, rules) if rules.has_life and workload is not None else None
+        job_key, job = store.key_and_job(workload) if workload is not None else (None, None)
+        own = OwnJob(job, store.adapters.of(job)) if job is not None else None
+        facts = LifeFacts.of(store, rules, workload) if rules.has_life and workload is not None else None
         scheduling = facts.scheduling(workload) if facts is not None and workload is not None else Scheduling()
         check = self._check(workload, scheduling.required_checks)
         attempt = attempt_of(workload) if workload else ""
-        of = self._of(key, workload)
+        of = self._of(key, workload, job_key)
         fleet = self._fleet(check, of.job, key.namespace)
         may_be_anywhere = not rules.has_life and workload is not None and workload.condition(EVICTED) is not None
         slices, is_reserved = store.slices, scheduling.reservation is not None
         takes_over = slices.stays(workload) if slices is not None and workload is not None and is_reserved else None
         concerned = self._concerned(of, fleet, may_be_anywhere=may_be_anywhere, takes_over=takes_over)
-        remotes = tuple(self._seen(of, name, fleet) for name in concerned)
+        remotes = tuple([self._seen(of, name, fleet) for name in concerned])
 
         retention = self._copy_retention(workload, job, rules) if workload is not None else NO_RETENTION
-        is_over = workload is not None and job is not None and self._is_over(workload, job, remotes)
+        is_over = workload is not None and own is not None and _is_over(workload, own, remotes)
 
         def slice_of(local: Workload | None) -> Slice:
             has_ended = local is not None and local.has(FINISHED)
-            return slices.of(key, local, is_job_running=has_ended and self._is_running(job)) if slices else NO_SLICE
+            assert slices is not None, "only then it is asked"
+            return slices.of(key, local, is_job_running=has_ended and self._is_running(job))
 
         return Case(
             now=store.now(),
@@ -92,17 +94,18 @@ class Views(msgspec.Struct, frozen=True):
             check=check.metadata.name if check else "",
             remotes=remotes,
             fleet=fleet,
-            problem=self._problem(workload, job) if workload and not rules.is_dispatcher_only else "",
-            may_copy_job=job is not None and self._may_be_copied(job, key.name),
+            problem=self._problem(workload, own) if workload and not rules.is_dispatcher_only else "",
+            own_job=job,
+            may_copy_job=own is not None and _may_be_copied(own, key.name),
             is_job_finished=is_over,
             choice=store.plans.choice(key, attempt),
             opening=store.plans.opening(key, attempt) if rules.is_preemption_sequential else "",
-            slice_of=slice_of,
+            slice_of=slice_of if slices is not None else None,
             copy_retention=retention.within(time_to_live(job)) if is_over and job is not None else retention,
             may_be_anywhere=may_be_anywhere,
             scheduling=scheduling,
-            queues=facts.queues(workload) if facts is not None and workload is not None else Queues(),
-            job=facts.job(workload, job, remotes) if facts is not None and workload is not None else JobFacts(),
+            queues=facts.queues() if facts is not None else Queues(),
+            job=facts.job(workload, own, remotes) if facts is not None and workload is not None else JobFacts(),
             successor=slices.successor(workload)
             if rules.has_life and slices is not None and workload is not None
             else None,
@@ -117,13 +120,13 @@ class Views(msgspec.Struct, frozen=True):
 
     def scheduled_anew(self, case: Case) -> Case:
         """The case after a write of ours, which the scheduler has seen."""
-        scheduling = LifeFacts(self.store, case.rules).scheduling(case.local)
+        scheduling = LifeFacts(self.store, case.rules, case.queues.local_queue).scheduling(case.local)
         return replace(case, now=self.store.now(), scheduling=scheduling)
 
     def _check(self, workload: Workload | None, required: Iterable[str]) -> AdmissionCheck | None:
         """Our check of the workload: one in its status, or one that it will have with its reservation."""
-        found = self.store.multikueue_check(workload) if workload else None
-        return found or next(filter(None, map(self.store.multikueue_check_named, required)), None)
+        checks = workload.status.admission_checks if workload is not None else ()
+        return self.store.first_of_ours([*[check.name for check in checks], *required])
 
     def _copy_retention(self, local: Workload, job: AnyJob | None, rules: DecisionRules) -> CopyRetention:
         """None where the name of its winner is about to stand for another cluster, or its winner is drained: that waits until
@@ -149,9 +152,10 @@ class Views(msgspec.Struct, frozen=True):
         more = [name for name in clusters if name in fleet.order and name not in known]
         if not more:
             return case
-        of = self._of(case.key, case.workload)
-        found = (*case.remotes, *(self._seen(of, name, fleet) for name in more))
-        return replace(case, remotes=tuple(sorted(found, key=lambda remote: fleet.place(remote.cluster))))
+        of = self._of(case.key, case.workload, self.store.owner(case.workload) if case.workload is not None else None)
+        found = (*case.remotes, *[self._seen(of, name, fleet) for name in more])
+        order = fleet.order
+        return replace(case, remotes=tuple(sorted(found, key=lambda remote: order.get(remote.cluster, len(order)))))
 
     def shown(self, name: str, kind: str, namespace: str) -> contract.Worker:
         """The strategy's view of a worker, for all jobs of a kind in a namespace."""
@@ -173,7 +177,8 @@ class Views(msgspec.Struct, frozen=True):
 
     def seen(self, key: ObjectKey, name: str) -> Remote:
         """The state of a workload on one worker."""
-        return self._seen(self._of(key, self.store.workloads.get(key)), name, NO_FLEET)
+        local = self.store.workloads.get(key)
+        return self._seen(self._of(key, local, self.store.owner(local) if local is not None else None), name, NO_FLEET)
 
     def _fleet(self, check: AdmissionCheck | None, job: JobKey | None, namespace: str) -> Fleet:
         """The fleet of a MultiKueueConfig for jobs of a kind: one value for all, until a part of it changes. If some
@@ -198,8 +203,8 @@ class Views(msgspec.Struct, frozen=True):
         worker = self.store.worker(name)
         return worker.watch_scope.why_missing(kind, namespace) if worker.link.is_connected else ""
 
-    def _of(self, key: ObjectKey, local: Workload | None) -> _Workload:
-        slices, job = self.store.slices, self.store.owner(local) if local is not None else None
+    def _of(self, key: ObjectKey, local: Workload | None, job: JobKey | None) -> _Workload:
+        slices = self.store.slices
         return _Workload(
             key=key,
             local=local,
@@ -212,43 +217,44 @@ class Views(msgspec.Struct, frozen=True):
         self, of: _Workload, fleet: Fleet, *, may_be_anywhere: bool = False, takes_over: str | None = None
     ) -> tuple[str, ...]:
         """The workers that concern a workload, in the order of the fleet."""
-        local = of.local
-        of_earlier_slices = (name for end in of.before for name in self.store.with_job(end))
-        named = (*(workers_named_by(local) if local is not None else ()), *((takes_over,) if takes_over else ()))
-        all_may = local is not None and len(local.status.nominated_cluster_names) == MAX_NOMINATED
-        anywhere = fleet.order if may_be_anywhere else ()
-        unseen = (name for name in anywhere if not self.store.worker(name).link.is_known)
-        found = dict.fromkeys(
-            (*(fleet.order if all_may else ()), *unseen, *named, *self.store.places(of.key), *of_earlier_slices)
-        )
+        local, found = of.local, dict[str, None]()
+        if local is not None and len(local.status.nominated_cluster_names) == MAX_NOMINATED:
+            found |= dict.fromkeys(fleet.order)
+        if may_be_anywhere:
+            found |= dict.fromkeys([name for name in fleet.order if not self.store.worker(name).link.is_known])
+        if local is not None:
+            found |= dict.fromkeys(workers_named_by(local))
+        if takes_over:
+            found[takes_over] = None
+        found |= dict.fromkeys(self.store.places(of.key))
+        for earlier in of.before:
+            found |= dict.fromkeys(self.store.with_job(earlier))
         recorded = local.status.cluster_name if local is not None else None
         known = [name for name in found if name == recorded or name in fleet.order or name in self.store.workers]
-        return tuple(sorted(known, key=fleet.place))
+        inside, outside = [n for n in known if n in fleet.order], [n for n in known if n not in fleet.order]
+        return (*sorted(inside, key=fleet.order.__getitem__), *outside)
 
     def _seen(self, of: _Workload, name: str, fleet: Fleet) -> Remote:
-        worker = self.store.worker(name)
-        remote = self._remote(worker, of.key, of.job, is_configured=name in fleet.order)
-        if of.local is not None and self.store.slices is not None and is_elastic(of.local):
-            remote = self._elastic(remote, of.local, of.before)
-        return _unreadable(remote) if of.is_unseen or worker.has_unreadable(of.key, of.job) else remote
-
-    def _remote(self, worker: WorkerView, key: ObjectKey, job: JobKey | None, *, is_configured: bool) -> Remote:
-        name = worker.name
-        expected, failure = worker.expectations, worker.watch_scope.namespace_failure(key.namespace)
+        store, worker, key = self.store, self.store.worker(name), of.key
+        failure = worker.watch_scope.namespace_failure(key.namespace)
         held, copy = worker.job_of(key), worker.workloads.get(key)
-        return Remote(
+        asked, read_at, is_passed_over = worker.expectations.about(key)
+        remote = Remote(
             cluster=name,
-            is_configured=is_configured,
+            is_configured=name in fleet.order,
             link=worker.link if failure is None else _isolated(worker.link, failure),
             workload=copy,
-            never=self.store.ceilings.lack(name, copy),
+            never=store.ceilings.lack(name, copy) if copy is not None else "",
             job=held,
-            job_state=self._job_state(held, job) if held is not None else NO_JOB,
-            asked=expected.asked(key),
-            read_at=expected.looked(key),
-            unfit=expected.unfit(key, self.store.now()) if expected.is_passed_over(key) else None,
-            failing=self.store.refusals.told(key, name),
+            job_state=self._job_state(held, of.job) if held is not None else NO_JOB,
+            asked=asked,
+            read_at=read_at,
+            unfit=worker.expectations.unfit(key, store.now()) if is_passed_over else None,
+            failing=store.refusals.told(key, name),
         )
+        if of.local is not None and store.slices is not None and is_elastic(of.local):
+            remote = self._elastic(remote, of.local, of.before)
+        return _unreadable(remote) if of.is_unseen or worker.has_unreadable(key, of.job) else remote
 
     def _difference(self, job: AnyJob, workload: Workload) -> str:
         return difference(self.store.adapters.of(job), job, workload)
@@ -281,31 +287,16 @@ class Views(msgspec.Struct, frozen=True):
         )
         return replace(remote, job=held, job_state=state)
 
-    def _problem(self, local: Workload, job: AnyJob | None) -> str:
+    def _problem(self, local: Workload, job: OwnJob | None) -> str:
         """Why the job cannot be dispatched at all, in Kueue's words (contract 3.1 E3, E4)."""
-        owner = any_owner_of(local)
-        if owner is None:
-            return "No multikueue adapter found"
-        if self.store.adapters.owner(owner.api_version, owner.kind) is None:
-            return f'No multikueue adapter found for owner kind "{owner_kind(owner)}"'
-        reason = self.store.adapters.of(job).unmanaged_reason(job) if job else None
+        if job is None or isinstance(job.job, PodGroup):  # any other job that is seen is an owner of a known kind
+            owner = any_owner_of(local)
+            if owner is None:
+                return "No multikueue adapter found"
+            if self.store.adapters.owner(owner.api_version, owner.kind) is None:
+                return f'No multikueue adapter found for owner kind "{owner_kind(owner)}"'
+        reason = job.unmanaged_reason if job is not None else None
         return f"The owner is not managed by Kueue: {reason}" if reason else ""
-
-    def _may_be_copied(self, job: AnyJob, workload: str) -> bool:
-        """Not before the pod set info of the same Workload is restored. That of another Workload may never be: with
-        Kueue beside us, a job started by the Workload of an earlier job of its name keeps its demands."""
-        adapter = self.store.adapters.of(job)
-        return adapter.may_be_copied(job) and pod_set_info_of(adapter, job) != workload
-
-    def _is_over(self, local: Workload, job: AnyJob, remotes: Iterable[Remote]) -> bool:
-        """Whether the job's status is final. For an external kind, once it equals that of the winner's job, or without a
-        winner that of the first job there is; not if that status is too malformed to compare."""
-        adapter = self.store.adapters.of(job)
-        if not adapter.is_external:
-            return adapter.finished(job) is not None
-        there = {r.cluster: r.job for r in remotes if r.job is not None}
-        found = there.get(local.status.cluster_name or "") or next(iter(there.values()), None)
-        return found is not None and answer_or(lambda: adapter.status_to_copy(job, found) is None, otherwise=False)
 
     def _has_ended(self, job: AnyJob) -> bool:
         return self.store.adapters.of(job).finished(job) is not None
@@ -319,6 +310,22 @@ class Views(msgspec.Struct, frozen=True):
             return False
         adapter = self.store.adapters.of(job)
         return not adapter.is_suspended(job) and adapter.finished(job) is None
+
+
+def _may_be_copied(job: OwnJob, workload: str) -> bool:
+    """Not before the pod set info of the same Workload is restored. That of another Workload may never be: with
+    Kueue beside us, a job started by the Workload of an earlier job of its name keeps its demands."""
+    return job.adapter.may_be_copied(job.job) and job.pod_set_info != workload
+
+
+def _is_over(local: Workload, own: OwnJob, remotes: Iterable[Remote]) -> bool:
+    """Whether the job's status is final. For an external kind, once it equals that of the winner's job, or without a
+    winner that of the first job there is; not if that status is too malformed to compare."""
+    if not own.adapter.is_external:
+        return own.finished is not None
+    there = {r.cluster: r.job for r in remotes if r.job is not None}
+    found = there.get(local.status.cluster_name or "") or next(iter(there.values()), None)
+    return found is not None and answer_or(lambda: own.adapter.status_to_copy(own.job, found) is None, otherwise=False)
 
 
 def _unreadable(remote: Remote) -> Remote:

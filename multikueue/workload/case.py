@@ -10,6 +10,7 @@ from functools import cached_property
 import msgspec
 
 from multikueue import strategy as contract
+from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.kueue.workload import (
@@ -61,10 +62,6 @@ class Fleet(msgspec.Struct, frozen=True):
         msgspec.structs.force_setattr(
             self, "order", {worker.name: number for number, worker in enumerate(self.workers)}
         )
-
-    def place(self, name: str) -> int:
-        """The place of a worker; workers outside the configuration come last."""
-        return self.order.get(name, len(self.order))
 
     def but_for(self, taken: Mapping[str, str]) -> Fleet:
         """The fleet for a workload that some workers cannot take, with the reasons."""
@@ -128,10 +125,6 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     replaceable: int | None = None
 
 
-def _of_no_slice(_workload: Workload | None) -> Slice:
-    return NO_SLICE
-
-
 class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """All that is known of one workload, on the manager cluster and on the workers that it concerns, at one moment.
 
@@ -142,13 +135,14 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     - `fleet`: the whole configuration, the same for all workloads. The reasons against one worker for this workload are in
       its remote.
     - `problem`: why the workload cannot be dispatched at all (no adapter, not managed by us), in Kueue's words.
+    - `own_job`: its job on the manager cluster; None: there is none, or it is not seen yet.
     - `may_copy_job`: False before the local job has been seen, and until it is fully stopped after an earlier
       attempt.
     - `is_job_finished`: the local job's status is final.
     - `choice`: the worker chosen among those that admitted in this attempt. An event of an earlier admission may arrive
       late, and must not change it.
     - `nomination_result`: the strategy's last one in this attempt, None if there is none.
-    - `slice_of`: the relation to other slices of the job, as the workload's status says.
+    - `slice_of`: the relation to other slices of the job, as the workload's status says; None: elastic jobs are off.
     - `give_back_after`: how long the workload may keep quota without a worker; None: forever.
     - `copy_retention`: how long the copy of a finished workload stays where it ran.
     - `opening`: the worker whose gate the last decision opened; the caches may not show that yet.
@@ -174,11 +168,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     remotes: tuple[Remote, ...] = ()
     fleet: Fleet = NO_FLEET
     problem: str = ""
+    own_job: AnyJob | None = None
     may_copy_job: bool = True
     is_job_finished: bool = False
     choice: str = ""
     nomination_result: NominationResult | None = None
-    slice_of: Callable[[Workload | None], Slice] = _of_no_slice
+    slice_of: Callable[[Workload | None], Slice] | None = None
     give_back_after: timedelta | None = None
     copy_retention: CopyRetention = NO_RETENTION
     opening: str = ""
@@ -225,7 +220,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def slice(self) -> Slice:
         """The relation to other slices of the job."""
-        return self.slice_of(self.workload)
+        return self.slice_of(self.workload) if self.slice_of is not None else NO_SLICE
 
     @cached_property
     def attempt(self) -> str:

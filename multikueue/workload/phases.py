@@ -67,13 +67,18 @@ def _is_gone(case: Case) -> bool:
 def _is_declined_by_all(case: Case) -> bool:
     """Whether all nominated workers have deactivated their copy: by an administrator, a check of theirs, or a limit.
     Such a copy is never admitted again."""
-    asked = [case.remote(name) for name in case.named]
-    return bool(asked) and all(r is not None and r.is_reachable and _is_deactivated(case, r) for r in asked)
+    for name in case.named:
+        remote = case.remote(name)
+        if remote is None or not remote.is_reachable or not _is_deactivated(case, remote):
+            return False
+    return bool(case.named)
 
 
 def _is_deactivated(case: Case, remote: Remote) -> bool:
-    evicted = remote.condition(EVICTED) if case.is_current(remote.workload) else None
-    return evicted is not None and evicted.status == "True" and evicted.reason.startswith(DEACTIVATED)
+    evicted = remote.condition(EVICTED)
+    if evicted is None or not case.is_current(remote.workload):
+        return False
+    return evicted.status == "True" and evicted.reason.startswith(DEACTIVATED)
 
 
 def _is_slice_pin_lost(case: Case) -> bool:
@@ -99,7 +104,9 @@ def _is_winner_gone(case: Case) -> bool:
     return not case.is_current(case.won.workload)
 
 
-PHASES: tuple[tuple[Phase, Predicate], ...] = (
+_Table = tuple[tuple[Phase, Predicate], ...]
+
+_WHATEVER_THE_WINNER: _Table = (
     (Phase.UNREADABLE, lambda case: case.is_unreadable),
     (Phase.GONE, _is_gone),
     (Phase.FINISHED, lambda case: case.local.has(FINISHED)),
@@ -111,14 +118,18 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
     (Phase.RETRY_PENDING, lambda case: case.state == "Retry"),
     (Phase.UNRECORDED, lambda case: _has_no_check(case) and case.is_current(case.won.job)),
     (Phase.UNDISPATCHABLE, lambda case: bool(case.problem)),
-    (Phase.WAITING, lambda case: case.winner is None and not case.is_otherwise_ready),
-    (Phase.SLICE_TOO_EARLY, lambda case: case.winner is None and case.slice.is_too_early),
-    (Phase.WINNER_GONE, lambda case: case.winner is None and case.has_won),
-    (Phase.DECLINED_BY_ALL, lambda case: case.winner is None and _is_declined_by_all(case)),
-    (Phase.SLICE_PIN_LOST, lambda case: case.winner is None and bool(case.slice.stays) and _is_slice_pin_lost(case)),
-    (Phase.SLICE_PINNED, lambda case: case.winner is None and bool(case.slice.stays)),
-    (Phase.FITS_NOWHERE, lambda case: case.winner is None and can_fit_nowhere(case)),
-    (Phase.NOMINATING, lambda case: case.winner is None),
+)
+_WITHOUT_A_WINNER: _Table = (
+    (Phase.WAITING, lambda case: not case.is_otherwise_ready),
+    (Phase.SLICE_TOO_EARLY, lambda case: case.slice.is_too_early),
+    (Phase.WINNER_GONE, lambda case: case.has_won),
+    (Phase.DECLINED_BY_ALL, _is_declined_by_all),
+    (Phase.SLICE_PIN_LOST, lambda case: bool(case.slice.stays) and _is_slice_pin_lost(case)),
+    (Phase.SLICE_PINNED, lambda case: bool(case.slice.stays)),
+    (Phase.FITS_NOWHERE, lambda case: can_fit_nowhere(case)),
+    (Phase.NOMINATING, lambda _: True),
+)
+_WITH_A_WINNER: _Table = (
     (Phase.WINNER_LOST, lambda case: case.won.is_lost(case.now, case.rules.lost_after)),
     (Phase.WINNER_UNREACHABLE, lambda case: not case.won.is_reachable),
     (Phase.COMPLETING, lambda case: case.won.has_result),
@@ -131,7 +142,10 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
 
 def phase_of(case: Case) -> Phase:
     """The first phase whose predicate holds."""
-    for phase, holds in PHASES:
+    for phase, holds in _WHATEVER_THE_WINNER:
         if holds(case):
             return phase
-    raise AssertionError("the last predicate holds for any case")
+    for phase, holds in _WITHOUT_A_WINNER if case.winner is None else _WITH_A_WINNER:
+        if holds(case):
+            return phase
+    raise AssertionError("the last predicate of either table holds")

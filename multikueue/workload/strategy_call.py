@@ -161,7 +161,7 @@ def _faults(nomination: object, workload: Workload, fleet: Fleet) -> Iterator[st
 
 
 def _faults_of_clusters(clusters: object, workload: Workload, fleet: Fleet) -> Iterator[str]:
-    if not isinstance(clusters, tuple) or not all(type(name) is str for name in clusters):
+    if not isinstance(clusters, tuple) or {type(name) for name in clusters} - {str}:
         yield f"must nominate a tuple of names, nominated {_shown(clusters)}"
     else:
         yield from _faults_of_names(clusters, workload, fleet)

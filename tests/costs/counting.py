@@ -25,7 +25,7 @@ Counts = Counter[str]
 
 COUNTED: Mapping[str, Sequence[str]] = {
     "cases": ("multikueue.store.views:Views.case",),
-    "remotes": ("multikueue.store.views:Views._remote",),
+    "remotes": ("multikueue.store.views:Views._seen",),
     "decisions": ("multikueue.workload.decide:decide",),
     "workers shown to strategies": ("multikueue.strategy:Worker.__init__",),
     "strategy calls": ("multikueue.workload.strategy_call:call_strategy",),

@@ -41,10 +41,12 @@ GUARDS = (
         " _adopt _is_ours _is_told_by_its_job _delete _delete_job _is_there _let_go",
     ),
     _of(STARTED, "controllers/workers/connection/refused_calls", "is_unsure _is_of_webhook"),
-    _of(STARTED, "store/state", "may_be_on may_run_beside job_to_stop may_run_here"),
+    _of(STARTED, "store/state", "may_be_on may_run_beside job_to_stop"),
+    _of(STARTED, "jobs/framework/adapter", "may_run"),
     _of(STARTED, "store/plans"),
     _of(REMOVED, "dispatch/copies/plan"),
     _of(REMOVED, "workload/handlers/removal"),
+    _of(REMOVED, "dispatch/remote", "own_uids"),
     _of(
         GIVEN_UP,
         "dispatch/remote",
@@ -75,7 +77,7 @@ GUARDS = (
     _of(
         FORGOTTEN,
         "store/workers/known_objects",
-        "__bool__ asked awaited ask answered looked look is_creating creating unfit is_passed_over pass_over"
+        "__bool__ asked awaited ask answered about look is_creating creating unfit is_passed_over pass_over"
         " forget clear",
     ),
     _of(REMOVED, "store/caches/ended"),

@@ -10,6 +10,7 @@ from multikueue.api.kubernetes.printed import WORKLOAD_ANNOTATION
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
 from multikueue.api.kueue.workload import Workload, WorkloadSpec
 from multikueue.dispatch.remote import Asked
+from multikueue.jobs.framework.adapter import OwnJob
 from multikueue.jobs.framework.pod_set_info import placement
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.quota.engine import Engine
@@ -86,8 +87,8 @@ def test_a_job_that_still_says_where_it_ran_is_neither_over_here_nor_copied() ->
     patch = BATCH_JOB.pod_set_info.start_patch(HERE, {}, placement(seen, ByName(store.flavors)).places)
     left = places.applied(HERE, patch)
     assert BATCH_JOB.is_suspended(left)
-    assert store.may_run_here(left)
-    assert not store.may_run_here(HERE)
+    assert OwnJob(left, BATCH_JOB).may_run
+    assert not OwnJob(HERE, BATCH_JOB).may_run
     for version, name, expected in ((8, KEY.name, False), (9, "another", True)):
         marked = places.applied(
             left, {"spec": {"template": {"metadata": {"annotations": {WORKLOAD_ANNOTATION: name}}}}}
@@ -95,20 +96,6 @@ def test_a_job_that_still_says_where_it_ran_is_neither_over_here_nor_copied() ->
         meta = job("job").queue("main").version(version).value.metadata
         store.jobs.upsert(msgspec.structs.replace(marked, metadata=meta))
         assert case_in(store).may_copy_job is expected
-
-
-RUNS_HERE = {
-    "a job that workers run": (job("job").managed_by().running(), False),
-    "one that nobody has started": (job("job").suspended(), False),
-    "one that was stopped, while its pods end": (job("job").suspended().running(), True),
-    "one that was started, and has no pods yet": (job("job"), True),
-}
-
-
-@pytest.mark.parametrize(("made", "runs"), RUNS_HERE.values(), ids=RUNS_HERE)
-def test_what_may_run_on_the_manager_cluster(made: JobBuilder, runs: bool) -> None:
-    store, _ = stored()
-    assert store.may_run_here(made.build()) is runs
 
 
 STOPS = {

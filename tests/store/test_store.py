@@ -69,7 +69,7 @@ def test_what_a_worker_could_not_take_is_forgotten_with_the_workload() -> None:
     worker.expectations.look(KEY, NOW)
     store.forget(KEY)
     assert not worker.expectations.is_passed_over(KEY)
-    assert worker.expectations.looked(KEY) is None
+    assert worker.expectations.about(KEY)[1] is None
 
 
 @pytest.mark.parametrize("follows", ["nothing", "a new workload of that name"])

@@ -408,11 +408,11 @@ class Observer:
 
 
 def _true(workload: Workload) -> frozenset[str]:
-    return frozenset(c.type for c in workload.status.conditions if c.status == "True")
+    return frozenset([c.type for c in workload.status.conditions if c.status == "True"])
 
 
 def _check(workload: Workload, name: str) -> AdmissionCheckState | None:
-    return next((c for c in workload.status.admission_checks if c.name == name), None)
+    return {check.name: check for check in workload.status.admission_checks}.get(name)
 
 
 def _cluster_queue(workload: Workload) -> str:

@@ -126,14 +126,14 @@ class Strategies:
             return case
         except ConfigurationError as error:
             self._running.pop(case.key, None)
-            request = nomination_request(case, self.store.local_job(case.local))
+            request = nomination_request(case, case.own_job)
             return self._record(case, NominationResult(request=request, problem=excerpt(str(error))))
         return self._call(case, request, by)
 
     def _question(self, case: Case) -> tuple[NominationRequest, LoadedStrategy]:
         """What the strategy of a workload is asked, and the strategy. Raises as `_choose`."""
-        by = self._choose(case.local, self.store.checks.get(ObjectKey("", case.check)))
-        request = nomination_request(case, self.store.local_job(case.local))
+        by = self._choose(case, self.store.checks.get(ObjectKey("", case.check)))
+        request = nomination_request(case, case.own_job)
         return self._with_placement(request, case.local, by) if PLACEMENTS in by.reads else request, by
 
     def _ignored_placement(self, case: Case) -> str:
@@ -208,12 +208,12 @@ class Strategies:
 
     # The choice.
 
-    def _choose(self, local: Workload, check: AdmissionCheck | None) -> LoadedStrategy:
+    def _choose(self, case: Case, check: AdmissionCheck | None) -> LoadedStrategy:
         """Raises ConfigurationError if the most specific choice cannot be used, _NotYet while it is loading."""
-        for giver, item in ((f"Workload {local.key}", local), ("Its job", self.store.local_job(local))):
+        for item in (case.local, case.own_job):
             name = item.metadata.annotations.get(STRATEGY_ANNOTATION) if item is not None else None
             if name is not None:
-                return self._allowed(giver, name)
+                return self._allowed(f"Workload {case.key}" if item is case.local else "Its job", name)
         found = self._of_check(check) if check is not None else None
         if found is not None:
             return found

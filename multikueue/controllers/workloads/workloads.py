@@ -110,11 +110,11 @@ class Workloads(msgspec.Struct, frozen=True):
         case = outcome.case.after(written) if written is not None else before
         self._plan(case, outcome)
         self._note_end(case)
-        if written is not None:
+        has_written = written is not before.workload
+        if written is not None and has_written:
             context.metrics.guarded("answers", self._tell_job)(before, written)
         self._read_queues(case, outcome)
-        has_written = written is not before.workload and case.rules.has_life
-        if has_written and is_due_again(context.views.scheduled_anew(case), outcome):
+        if has_written and case.rules.has_life and is_due_again(context.views.scheduled_anew(case), outcome):
             return AGAIN
         return Result(again_after=outcome.again_after)
 
@@ -155,12 +155,12 @@ class Workloads(msgspec.Struct, frozen=True):
 
     def _plan(self, case: Case, outcome: Outcome) -> None:
         """Queues the key in each outbox that has something to do by the new plan, unless that was done while it was written."""
-        store, made = self.context.store, plan(case, outcome)
+        store, made = self.context.store, plan(case, outcome) if outcome.desired or case.choice else None
         store.plans.put(case.key, made)
         wanted = set()
         for remote in case.remotes:
             outbox = self.context.queues.outboxes.get(remote.cluster)
-            actions = effects(made, remote, made.at) if outbox is not None else ()
+            actions = effects(made, remote, made.at) if outbox is not None and made is not None else ()
             if outbox is not None and actions and not self._are_done(actions, case.key):
                 outbox.add(case.key)
                 wanted.add(remote.cluster)

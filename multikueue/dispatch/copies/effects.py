@@ -5,7 +5,7 @@ Each action is safe to repeat, and carries its own reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -115,8 +115,8 @@ def effects(plan: Plan, remote: Remote, now: datetime) -> tuple[Action, ...]:
     return tuple(found)
 
 
-def _absent(desired: Absent, _plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
-    return (action for action in _removal(remote, desired.why) if action.uid in desired.uids)
+def _absent(desired: Absent, _plan: Plan, remote: Remote, _now: datetime) -> Iterable[Action]:
+    return [action for action in _removal(remote, desired.why) if action.uid in desired.uids]
 
 
 def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
@@ -211,15 +211,17 @@ def _scaled_down(local: Workload, copy: Workload) -> dict[str, Any] | None:
     return answer_or(lambda: scale_down_patch(local, copy), otherwise=None)
 
 
-def _removal(remote: Remote, why: str) -> Iterator[DeleteJob | DeleteWorkload]:
+def _removal(remote: Remote, why: str) -> Sequence[DeleteJob | DeleteWorkload]:
     """The job first, so that its controller creates nothing again once the workload is gone (contract 3.1)."""
+    found: list[DeleteJob | DeleteWorkload] = []
     if remote.job is not None and remote.job.metadata.deletion_timestamp is None:
-        yield DeleteJob(cluster=remote.cluster, why=why, uid=remote.job.metadata.uid)
+        found.append(DeleteJob(cluster=remote.cluster, why=why, uid=remote.job.metadata.uid))
     if remote.workload is not None and remote.workload.metadata.deletion_timestamp is None:
-        yield DeleteWorkload(cluster=remote.cluster, why=why, uid=remote.workload.metadata.uid)
+        found.append(DeleteWorkload(cluster=remote.cluster, why=why, uid=remote.workload.metadata.uid))
+    return found
 
 
-_EFFECTS: dict[type[Desired], Callable[[Any, Plan, Remote, datetime], Iterator[Action]]] = {
+_EFFECTS: dict[type[Desired], Callable[[Any, Plan, Remote, datetime], Iterable[Action]]] = {
     Absent: _absent,
     Copied: _copied,
     Ungated: _ungated,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 import msgspec
@@ -230,3 +231,36 @@ def is_local(adapter: Adapter, job: AnyJob, workload: Workload, *, is_dispatched
     if is_dispatched or workload.status.cluster_name:
         return False
     return not adapter.may_resume or adapter.unmanaged_reason(job) is not None
+
+
+class OwnJob:
+    """A job of the manager cluster, and what its adapter says of it, each asked once."""
+
+    def __init__(self, job: AnyJob, adapter: Adapter) -> None:
+        self.job, self.adapter = job, adapter
+
+    @cached_property
+    def finished(self) -> Finish | None:
+        """Its final status."""
+        return self.adapter.finished(self.job)
+
+    @cached_property
+    def unmanaged_reason(self) -> str | None:
+        """Why it is not dispatched; None if it is."""
+        return self.adapter.unmanaged_reason(self.job)
+
+    @cached_property
+    def pod_set_info(self) -> str:
+        """The name of the Workload whose pod set info it has; empty if none."""
+        info = self.adapter.pod_set_info
+        return info.pod_set_info_of(self.job) if info is not None else ""
+
+    @property
+    def may_run(self) -> bool:
+        """Whether it has, or may have, pods on the manager cluster, or still has the pod set info of a run there: it is
+        not dispatched. Started from that state, it could not go where another flavor demands."""
+        if self.pod_set_info:
+            return True
+        if self.unmanaged_reason is None:
+            return False
+        return self.adapter.is_active(self.job) or not self.adapter.is_suspended(self.job)

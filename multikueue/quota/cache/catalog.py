@@ -193,12 +193,13 @@ class Catalog:
         if known is None:
             return ()
         assigned, rules = set(flavors), known.spec.admission_checks_strategy.admission_checks
-        everywhere = flavor_names(known)
         return tuple(
-            rule.name
-            for rule in rules
-            if not rule.on_flavors
-            or (assigned & set(rule.on_flavors) if assigned else everywhere <= set(rule.on_flavors))
+            [
+                rule.name
+                for rule in rules
+                if not rule.on_flavors
+                or (assigned & set(rule.on_flavors) if assigned else flavor_names(known) <= set(rule.on_flavors))
+            ]
         )
 
     def _inspect_those_with(self, name: str, names: Callable[[ClusterQueue], set[str]]) -> tuple[str, ...]:

@@ -64,7 +64,10 @@ class Ceilings:
 
     def lack(self, worker: str, copy: Workload | None) -> str:
         """The reason why the worker can never admit its copy; empty if it can, or if that is unknown."""
-        if copy is None or not self.is_judged(worker, copy):
+        told = copy.condition(QUOTA_RESERVED) if copy is not None else None
+        if copy is None or (told is None and not self._verdicts.get(worker)) or (told and told.status == "True"):
+            return ""  # nearly always
+        if not self.is_judged(worker, copy):
             return ""
         return lack(copy, self._flavors(worker, copy), self._said_of_another(worker, copy))
 

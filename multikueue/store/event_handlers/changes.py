@@ -23,6 +23,7 @@ from multikueue.api.meta import Object
 from multikueue.api.multikueue.clusters import MultiKueueCluster
 from multikueue.api.values.foreign import answer_or
 from multikueue.dispatch.copies.preemption_gates import BLOCKED
+from multikueue.jobs.framework.adapter import OwnJob
 from multikueue.jobs.framework.nesting import is_whole
 from multikueue.jobs.kinds.pods.members import able
 from multikueue.quota.cache.status import check_names
@@ -123,7 +124,7 @@ def job_for_its_workload(job: AnyJob, state: State) -> object:
     meta, adapter, completed = job.metadata, state.adapters.of(job), state.runtimes.completed(job)
     ready = adapter.ready_pods(completed) if state.should_wait_for_pods else 0
     freed, copyable = adapter.reclaimable(completed), adapter.may_be_copied(job)
-    states = adapter.finished(job), copyable, freed, ready, state.may_run_here(job), able(job)
+    states = adapter.finished(job), copyable, freed, ready, OwnJob(job, adapter).may_run, able(job)
     return meta.generation, meta.deletion_timestamp is None, states, said(job, state)
 
 

@@ -55,8 +55,9 @@ class Expectations:
         """The outcome of the request is known."""
         self._asked.pop(key, None)
 
-    def looked(self, key: ObjectKey) -> datetime | None:
-        return self._looked.get(key)
+    def about(self, key: ObjectKey) -> tuple[Asked | None, datetime | None, bool]:
+        """What was asked, when it was read, and whether the worker was found unfit for it, even if the time is over."""
+        return self._asked.get(key), self._looked.get(key), key in self._unfit
 
     def look(self, key: ObjectKey, when: datetime) -> None:
         """Its job was read live from the worker at that time, and an answer came."""

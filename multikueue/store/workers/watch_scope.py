@@ -91,11 +91,11 @@ class WatchScope:
 
     def namespace_failure(self, namespace: str) -> WatchFailure | None:
         """Why nothing can be watched in a namespace; None if something can."""
+        if not self._failures and self.namespaces == EVERYWHERE:  # nearly always
+            return None
         collection = self._collection(namespace)
         if collection not in self.namespaces:
             return WatchFailure(f"it does not offer namespace {namespace}", self.since)
-        if not self._failures:  # nearly always
-            return None
         return next(filter(None, (self._failures.get((kind.name, collection)) for kind in NEEDED)), None)
 
     def failed_namespaces(self) -> Iterator[tuple[str, str]]:

@@ -58,12 +58,12 @@ class Places:
         `is_concerned` may rebuild a group of Pods; that change is applied then, and may note workers and ask for them.
         """
         gone = [name for name in tuple(self._of.get(key, ())) if not is_concerned(name)]
-        noted = self._of.get(key, {})
+        left = self._of.get(key, {})
         for name in gone:
-            noted.pop(name, None)
-        if not noted:
+            left.pop(name, None)
+        if not left:
             self._of.pop(key, None)
-        return tuple(noted)
+        return tuple(left)
 
 
 class WorkerView:
@@ -143,7 +143,9 @@ class WorkerView:
 
     def is_concerned_by(self, key: ObjectKey) -> bool:
         """Whether it has anything of the workload, decodable or not, or was found unfit for it."""
-        return self.may_have(key) or self.expectations.is_passed_over(key) or key in self.workloads.unreadable
+        if self.workloads.get(key) is not None or key in self.workloads.unreadable:
+            return True
+        return self.may_run(key) or self.expectations.is_passed_over(key)
 
     def has_unreadable(self, key: ObjectKey, job: JobKey | None) -> bool:
         """Whether it has a copy or job of the workload that cannot be decoded: its state is unknown."""

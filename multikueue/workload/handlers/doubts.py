@@ -112,6 +112,8 @@ def until_lost(case: Case, remotes_: tuple[Remote, ...] | list[Remote]) -> timed
 def may_be_there(case: Case, remote: Remote) -> bool:
     """Whether a worker has a job that could not be removed, or may hold one that is not seen: no other worker may get the job
     meanwhile."""
+    if remote.is_reachable and remote.link.is_known:
+        return False
     return may_hold_unseen(case, remote) or _has_unreachable_job(case, remote)
 
 

@@ -83,7 +83,7 @@ def _state(case: Case, worker: Worker, remote: Remote | None) -> tuple[State, st
         return State.UNREACHABLE, worker.why
     if case.local.has(ADMITTED) and case.local.status.cluster_name == worker.name:
         return State.HAS_IT, ""
-    if remote is not None and case.is_ruled_out_by(remote):
+    if remote is not None and remote.cluster in case.lacks:
         return State.NEVER, remote.never
     if remote is not None and case.is_current(remote.workload):
         return waiting(remote.condition(QUOTA_RESERVED))

@@ -90,7 +90,8 @@ def _workload(case: Case, job: AnyJob | None) -> contract.Workload:
     assert local is not None
     spec = workload_spec(local)
     admission = local.status.admission
-    reserved, nominated, failed = (local.condition(type_) for type_ in (QUOTA_RESERVED, NOMINATED, FAILED_ON))
+    reserved, nominated = local.condition(QUOTA_RESERVED), local.condition(NOMINATED)
+    failed = local.condition(FAILED_ON)
     own, jobs = local.metadata.annotations, job.metadata.annotations if job is not None else {}
     owner, clusters = any_owner_of(local), nominated_before(case)
     return contract.Workload(

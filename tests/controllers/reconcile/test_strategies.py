@@ -27,6 +27,7 @@ from multikueue.quota.engine import Engine
 from multikueue.settings import Dispatch, InForce, Loaded, Settings, StrategyChoice, Timings
 from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
+from multikueue.workload.case import Case
 from tests.builders import NOW, admission_check, workload
 from tests.controllers.table import CHECK, NAMESPACE, Table, table
 from tests.strategies.distributions import BLOCKER, HEADER, LAST_ONLY, distribution
@@ -678,7 +679,7 @@ def test_whatever_a_check_says_is_a_strategy_or_a_problem_in_words(name: str | N
 def test_whatever_a_workload_says_is_refused_unless_it_is_allowed(name: str) -> None:
     local = workload("wl").annotations({STRATEGY: name}).build()
     strategies = _strategies(workload_strategies=ALLOWED)
-    choice = partial(_known, partial(strategies._choose, local, None))
+    choice = partial(_known, partial(strategies._choose, Case(now=NOW, key=local.key, workload=local), None))
     if name in ALLOWED:
         assert anyio.run(choice).name == name
     else:

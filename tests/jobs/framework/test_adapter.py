@@ -6,10 +6,11 @@ import pytest
 
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kueue.workload import Workload
-from multikueue.jobs.framework.adapter import Adapter, is_local
+from multikueue.jobs.framework.adapter import Adapter, OwnJob, is_local
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from tests.builders import job, workload
+from tests.builders.workloads import JobBuilder
 from tests.jobs.builders import ours
 from tests.jobs.kinds.pods.builders import pod
 
@@ -32,3 +33,16 @@ def test_whose_pods_are_to_run_here(
     adapter: Adapter, seen: AnyJob, its: Workload, dispatched: bool, here: bool
 ) -> None:
     assert is_local(adapter, seen, its, is_dispatched=dispatched) is here
+
+
+RUNS_HERE = {
+    "a job that workers run": (job("job").managed_by().running(), False),
+    "one that nobody has started": (job("job").suspended(), False),
+    "one that was stopped, while its pods end": (job("job").suspended().running(), True),
+    "one that was started, and has no pods yet": (job("job"), True),
+}
+
+
+@pytest.mark.parametrize(("made", "runs"), RUNS_HERE.values(), ids=RUNS_HERE)
+def test_what_may_run_on_the_manager_cluster(made: JobBuilder, runs: bool) -> None:
+    assert OwnJob(made.build(), BATCH_JOB).may_run is runs

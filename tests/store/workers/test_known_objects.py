@@ -46,7 +46,7 @@ def test_of_a_workload_that_is_gone_only_what_may_still_come_is_kept() -> None:
     expected.pass_over(KEY, Unfit("taken", NOW))
     expected.forget(KEY)
     assert expected.asked(KEY) == ASKED
-    assert (expected.looked(KEY), expected.is_passed_over(KEY)) == (None, False)
+    assert (expected.about(KEY)[1], expected.is_passed_over(KEY)) == (None, False)
 
 
 def test_of_another_cluster_only_what_is_being_made_is_known() -> None:
@@ -55,5 +55,5 @@ def test_of_another_cluster_only_what_is_being_made_is_known() -> None:
     expected.look(KEY, NOW)
     with expected.creating(OTHER):
         expected.clear()
-        assert (expected.asked(KEY), expected.looked(KEY)) == (None, None)
+        assert (expected.asked(KEY), expected.about(KEY)[1]) == (None, None)
         assert expected.is_creating(OTHER)
