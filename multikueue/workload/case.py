@@ -291,7 +291,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         for remote in admitted:
             if remote.cluster == self.choice:
                 return remote
-        return min(admitted, key=self._taken_at, default=None)
+        if len(admitted) < 2:
+            return admitted[0] if admitted else None
+        return min(admitted, key=self._taken_at)
 
     def after(self, workload: Workload) -> Case:
         """The same with another version of the workload, to be written or just written, and the choice that was made. What

@@ -160,8 +160,10 @@ def _held_back(outcome: Outcome) -> Outcome:
 
 def _with_warnings(outcome: Outcome) -> Outcome:
     """And a warning for each annotation that has no effect."""
+    if not outcome.case.misread:
+        return outcome
     warnings = (Event("Warning", INVALID_ANNOTATION, text) for text in outcome.case.misread)
-    return replace(outcome, events=(*outcome.events, *warnings)) if outcome.case.misread else outcome
+    return replace(outcome, events=(*outcome.events, *warnings))
 
 
 def _dispatched(case: Case, ask_strategy: AskStrategy) -> Outcome:

@@ -126,9 +126,8 @@ class Workloads(msgspec.Struct, frozen=True):
             store.look_at("admission")
 
     def _record_events(self, written: Workload, outcome: Outcome) -> None:
-        tells_wins = self.context.settings.dispatch.tell_wins
         for event in outcome.events:
-            if event.reason not in ROUTINE and (tells_wins or not event.is_routine):
+            if event.reason not in ROUTINE and (not event.is_routine or self.context.settings.dispatch.tell_wins):
                 self.context.recorder.emit(
                     WORKLOADS, written, type_=event.type, reason=event.reason, message=event.message
                 )
