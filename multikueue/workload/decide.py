@@ -36,7 +36,7 @@ from multikueue.workload.handlers.evicting import HELD_UP_AFTER, deleted, evicte
 from multikueue.workload.handlers.finishing import completing, finished
 from multikueue.workload.handlers.nominating import nominating, slice_pinned
 from multikueue.workload.handlers.outcome import Outcome, sooner, unchanged
-from multikueue.workload.handlers.removal import remove_all
+from multikueue.workload.handlers.removal import remove_all, undispatchable, unreserved, waiting
 from multikueue.workload.handlers.retrying import (
     declined_by_all,
     evicted_remotely,
@@ -46,7 +46,6 @@ from multikueue.workload.handlers.retrying import (
     winner_gone,
     winner_lost,
 )
-from multikueue.workload.handlers.waiting import undispatchable, unreserved, waiting
 from multikueue.workload.handlers.winning import admitted, unrecorded, winner_unreachable
 from multikueue.workload.life import rules
 from multikueue.workload.life.transitions import ADMISSION_CHECK, evict, synchronise_admitted

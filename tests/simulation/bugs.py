@@ -76,7 +76,6 @@ from multikueue.workload.handlers import (
     outcome,
     removal,
     retrying,
-    waiting,
     winning,
 )
 from multikueue.workload.life import life
@@ -143,7 +142,7 @@ def replaced(target: Any, name: str, make: Callable[[Any], Any]) -> Iterator[Non
 def in_handlers(name: str, make: Callable[[Any], Any]) -> Iterator[None]:
     """A function that several handlers of dispatch import, replaced for each of them."""
     with ExitStack() as stack:
-        for module in (evicting, finishing, nominating, removal, retrying, waiting, winning):
+        for module in (evicting, finishing, nominating, removal, retrying, winning):
             if hasattr(module, name):
                 stack.enter_context(replaced(module, name, make))
         yield

@@ -1,20 +1,29 @@
-"""What is removed from workers, in which order, and what is never removed."""
+"""What is removed from workers, in which order, and what is never removed; and the phases in which nothing is to be there."""
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
 
+from multikueue.api.kueue.workload import UNDISPATCHABLE_ANNOTATION
 from multikueue.dispatch.copies.effects import DeleteJob, DeleteWorkload
 from multikueue.dispatch.remote import Reach
 from multikueue.workload.decide import decide, plan
 from multikueue.workload.handlers.removal import removals
+from multikueue.workload.phases import Phase
+from tests.builders import NOW, workload
 from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import (
+    BOTH,
     EARLIER,
+    LATE,
     admitted_copy,
     away,
+    but,
     case_of,
+    check_of,
     copy,
     decided,
     pending,
@@ -76,3 +85,50 @@ def test_what_the_winner_holds_is_not_removed_where_another_name_leads_to_it(rea
 def test_deletes_name_the_uid_they_are_meant_for() -> None:
     actions = decided(None, worker("w1", copy().uid("u1").build(), remote_job().uid("u2").build())).actions
     assert [a.uid for a in actions if isinstance(a, (DeleteJob, DeleteWorkload))] == ["u2", "u1"]
+
+
+def test_without_quota_nothing_stays_recorded() -> None:
+    status = decided(pending().check().cluster_name("w1")).status
+    assert status is not None
+    assert (status.cluster_name, status.nominated_cluster_names) == (None, ())
+
+
+def test_without_quota_the_nomination_of_a_worker_not_yet_seen_stays() -> None:
+    unseen = away(but(worker("w2"), is_known=False))
+    local = pending().nominated("w1", "w2").check()
+    decision = decided(local, worker("w1"), unseen)
+    assert decision.status is not None
+    assert (decision.status.nominated_cluster_names, decision.again_after) == (("w2",), timedelta(minutes=15))
+    for gone, now in ((unseen, LATE), (away(worker("w2")), NOW)):
+        status = decided(local, worker("w1"), gone, now=now).status
+        assert status is not None
+        assert status.nominated_cluster_names == ()
+
+
+NO_ADAPTER = "No multikueue adapter found"
+
+
+@pytest.mark.parametrize("local", [pending().check(), reserved()], ids=["before it has quota", "with quota"])
+def test_an_undispatchable_workload_is_rejected(local: WorkloadBuilder) -> None:
+    decision = decided(local, *BOTH, problem=NO_ADAPTER)
+    assert check_of(decision.status) == ("Rejected", f'{NO_ADAPTER}, Previously: "Pending"')
+
+
+@pytest.mark.parametrize(
+    ("phase", "local"),
+    [(Phase.UNRESERVED, pending().check("mk", "Rejected")), (Phase.EVICTED, reserved().evicted())],
+    ids=["it is rejected already", "it is to give its quota back first"],
+)
+def test_an_undispatchable_workload_is_rejected_once_and_in_its_turn(phase: Phase, local: WorkloadBuilder) -> None:
+    decision = decided(local, *BOTH, problem=NO_ADAPTER)
+    assert (decision.phase, decision.events) == (phase, ())
+
+
+def test_one_whose_job_may_still_come_is_not_rejected_before_it_has_quota() -> None:
+    local = workload("wl").queue("main").request(cpu=1).check()
+    assert check_of(decided(local, *BOTH, problem=NO_ADAPTER).status)[0] == "Pending"
+
+
+def test_one_that_explains_itself_already_is_not_rejected_before_it_has_quota() -> None:
+    local = pending().check().annotations({UNDISPATCHABLE_ANNOTATION: "recreate the job"})
+    assert check_of(decided(local, *BOTH, problem="not managed").status)[0] == "Pending"
