@@ -56,7 +56,6 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/dispatch/remote.py": "dispatch/test_attempts.py",
     "multikueue/workload/case.py": "workload/test_decide.py",
     "multikueue/workload/handlers/outcome.py": "workload/test_decide.py",
-    "multikueue/workload/life/ending.py": "workload/life/test_lifecycle.py",
     "multikueue/workload/life/eviction.py": "workload/life/test_lifecycle_evictions.py",
     "multikueue/workload/life/explanation.py": "workload/life/test_lifecycle.py",
     "multikueue/workload/life/life.py": "workload/life/test_lifecycle.py",

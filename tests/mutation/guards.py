@@ -65,7 +65,7 @@ GUARDS = (
     _of(FINISHED, "workload/handlers/finishing"),
     _of(GIVEN_BACK, "workload/handlers/nominating", "give_back_after_of give_back_at give_back_message"),
     _of(GIVEN_BACK, "workload/life/eviction"),
-    _of(GIVEN_BACK, "workload/life/ending", "finish make_way end_deactivation"),
+    _of(GIVEN_BACK, "workload/life/rules", "_finish _make_way _end_deactivation"),
     _of(FINISHED, "workload/life/life", "is_holding end"),
     _of(GIVEN_BACK, "workload/life/pods", "evict_if_pods_are_late limit_execution_time"),
     _of(GIVEN_BACK, "workload/life/transitions", "evict release unreserve reset_checks"),
