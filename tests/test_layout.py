@@ -33,6 +33,8 @@ PLAIN = [path for path in MODULES if not path.name.startswith("__")]
 
 ELSEWHERE: dict[str, str] = {
     "multikueue/answers/answer.py": "answers/test_situations.py",
+    "multikueue/api/multikueue/ocm.py": "registration/test_members.py",
+    "multikueue/controllers/fleet/inventories.py": "controllers/fleet/test_membership.py",
     "multikueue/answers/fix.py": "answers/test_situations.py",
     "multikueue/answers/never.py": "answers/test_situations.py",
     "multikueue/answers/obstacle.py": "answers/test_situations.py",

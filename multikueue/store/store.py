@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.kind import Kind
 from multikueue.api.kueue.queues import LabelSelector
-from multikueue.api.kueue.workload import FINISHED, Workload
+from multikueue.api.kueue.workload import FINISHED, Workload, WorkloadStatus
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.dispatch.remote import Asked
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
@@ -217,6 +217,13 @@ class Store(State):
         self._leads, now = True, self.now()
         for worker in self.workers.values():
             worker.leads(now, now + TIME_TO_ANSWER)
+
+    def writes(self, key: ObjectKey, status: WorkloadStatus) -> None:
+        """The status of a workload is on its way, until `wrote`."""
+        self.written[key] = status
+
+    def wrote(self, key: ObjectKey) -> None:
+        self.written.pop(key, None)
 
     def worker(self, name: str) -> WorkerView:
         """The view of a worker, created on first use."""

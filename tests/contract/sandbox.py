@@ -81,7 +81,8 @@ class WithinProcess(Server):
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self._gate = cluster, AuthorizationFilter(cluster.api, cluster.authorizer)
         self._network = Network(random.Random(7))
-        self._network.add("contract", self._gate).users = {f"Bearer {name}": user for name, user in USERS.items()}
+        host = self._network.add("contract", self._gate)
+        host.users, host.stranger = {f"Bearer {name}": user for name, user in USERS.items()}, None
 
     async def call(
         self,

@@ -1,4 +1,4 @@
-"""A reflector keeps its sink equal to a collection: it lists, then watches, and lists again when it has to."""
+"""A reflector keeps its sink equal to a collection: one file, as what goes wrong may do so at each step."""
 
 from __future__ import annotations
 

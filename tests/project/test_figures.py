@@ -7,8 +7,8 @@ import pytest
 from tests.project.figures import figures
 
 MOST = {
-    "modules": 368,
-    "lines": 68_700,
+    "modules": 366,
+    "lines": 68_750,
     "settings": 108,
     "methods of a class, at most": 36,
     "parameters of a function, at most": 9,

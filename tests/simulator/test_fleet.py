@@ -184,7 +184,8 @@ def test_a_thousand_clusters_are_workers_within_a_minute_with_few_calls_each() -
             server = ApiServer(
                 name, now=world.clock.now, rng=random.Random(number), definitions=definitions.kueue_alone()
             )
-            world.network.add(name, server.api).users = {f"Bearer {token(name)}": User("multikueue")}
+            host = world.network.add(name, server.api)
+            host.users, host.stranger = {f"Bearer {token(name)}": User("multikueue")}, None
             world.trust(name, token(name))
             managed(world, name)
         members = FleetMembers(inventory="ocm", secret="{cluster}-kubeconfig")

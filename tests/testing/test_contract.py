@@ -126,7 +126,7 @@ class Nothing:
 def test_a_strategy_with_a_memory_is_found_out() -> None:
     calls = itertools.count()
     said = fault(Stub(lambda _w, _f: Nomination(reason=f"call {next(calls)}")))
-    assert "answered Nomination(clusters=(), revisit_after=None, reason='call 0', give_back=False)" in said
+    assert "answered Nomination(clusters=(), revisit_after=None, reason='call 0', give_back=False, yielding=())" in said
 
 
 def test_a_strategy_that_changes_its_own_options_is_found_out() -> None:

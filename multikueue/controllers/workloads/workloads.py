@@ -61,7 +61,7 @@ class Workloads(msgspec.Struct, frozen=True):
         case = self.context.case(key)
         outcome = decide(case, self.context.ask_strategy)
         if outcome.status is not None and case.check:
-            self.context.store.written[key] = outcome.status
+            self.context.store.writes(key, outcome.status)
         try:
             written = await write(self.context, case.workload, outcome)
             result = self._keep(case, outcome, written)
@@ -70,7 +70,7 @@ class Workloads(msgspec.Struct, frozen=True):
             self._refused(case, error)
             raise
         finally:
-            self.context.store.written.pop(key, None)
+            self.context.store.wrote(key)
         if stored is not None and stored is not written:
             self._plan(outcome.case.after(stored), outcome)
         report_lost_spec(self.context, stored, outcome)

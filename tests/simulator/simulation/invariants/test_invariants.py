@@ -580,7 +580,7 @@ def test_the_turn_of_a_job_comes_when_a_worker_has_admitted_it_however_long_it_h
         judge.write(MANAGER, kinds.JOBS, {"metadata": {"name": "job", "uid": "job-uid"}, "spec": {}, "status": done()})
         over = condition("Finished", reason="Succeeded")
         judge.local(reserved(over, admissionChecks=check("Ready"), clusterName="worker1"), at=12.0)
-    assert judge.invariants.courses() == {"job": Course(ended=12.0, admitted=9.0)}
+    assert judge.invariants.courses() == {"job": Course(ended=12.0, admitted=9.0, winner="worker1")}
 
 
 def running() -> Object:
