@@ -7,6 +7,7 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -17,6 +18,7 @@ from multikueue.kube.auth.credentials import from_kubeconfig
 from multikueue.kube.client import Client
 from multikueue.runtime import SystemClock
 from multikueue.settings import InForce
+from multikueue_console.history.store import RunHistory
 from multikueue_console.watch.fleet_watch import FleetWatch
 from multikueue_console.web.rights import OpenAccess
 from multikueue_console.web.server import ConsoleServer, Options
@@ -52,6 +54,7 @@ class Show:
     manager: ManagerProcess
     watch: FleetWatch
     server: ConsoleServer
+    history: RunHistory
     url: str
 
     def submit(self, name: str, queue: str, *, cpu: int = 1, pods: int = 1, seconds: float = 600) -> None:
@@ -72,13 +75,14 @@ class Show:
 
 
 @asynccontextmanager
-async def fleet() -> AsyncIterator[Show]:
-    """The fleet with its manager, and the console on it as on a laptop."""
+async def fleet(folder: Path) -> AsyncIterator[Show]:
+    """The fleet with its manager, and the console on it as on a laptop, with a history in the folder."""
     clock, play = SystemClock(), demo.play_of(demo.Options())
     world = World(LAYOUT, clock=clock, seed=1)
     world.apply_fixtures()
     settings = demo.settings_of(demo.Options(), play, webhook=False)
     manager = world.add_manager("manager-0", InForce(settings, demo.timings_of(demo.Options())))
+    history = RunHistory.open(f"sqlite:///{folder / 'history.db'}")
     async with serve(world) as served, anyio.create_task_group() as tasks:
         await world.start(tasks)
         await manager.begin(tasks).wait()
@@ -90,11 +94,13 @@ async def fleet() -> AsyncIterator[Show]:
             async def connect(_person: object) -> AsyncIterator[Client]:
                 yield client
 
-            server = ConsoleServer(watch, OpenAccess(), connect, clock, Options(name="demo", actions=True))
             await tasks.start(watch.run)
+            options = Options(name="demo", actions=True)
+            server = ConsoleServer(watch, OpenAccess(), connect, clock, options, history=history)
             async with server.serving() as url:
-                yield Show(world, manager, watch, server, url)
+                yield Show(world, manager, watch, server, history, url)
             tasks.cancel_scope.cancel()
+    history.close()
     for site in world.sites:
         await site.cluster.admission.aclose()
 

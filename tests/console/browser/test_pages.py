@@ -17,6 +17,7 @@ from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.settings import Log
 from multikueue.telemetry import logs
+from multikueue_console.history.story import news_of
 from multikueue_console.model.tallies import Tally
 from multikueue_console.model.workloads import WorkloadRow
 from tests.console.browser.stage import Show, browser, fleet, page_on
@@ -38,9 +39,9 @@ def _anyio_backend() -> str:
 
 
 @pytest.fixture(name="show", scope="module")
-async def _show(anyio_backend: str) -> AsyncIterator[Show]:
+async def _show(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Show]:
     logs.configure(Log(level="error"))
-    async with fleet() as show:
+    async with fleet(tmp_path_factory.mktemp("history")) as show:
         show.busy()
         await show.until(lambda: sum(row.state == "Running" for row in show.watch.feed) > 5)
         await show.until(lambda: any(row.state == "Finished" for row in show.watch.feed))
@@ -52,6 +53,7 @@ async def _show(anyio_backend: str) -> AsyncIterator[Show]:
         await show.until(
             lambda: any("oslo" in each.text for each in show.watch.picture(None, {"multikueueclusters"}).problems)
         )
+        show.history.record([news_of(each) for each in show.watch.seen.workloads.values()], show.watch.now())
         yield show
 
 
@@ -141,6 +143,16 @@ async def test_keys_lead_to_pages_and_through_the_table(show: Show, chrome: Brow
         await page.keyboard.type("huge")
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/workloads?q=huge")
+        assert seen.errors == []
+
+
+async def test_use_before_now_is_shown_as_the_history_has_it(show: Show, chrome: Browser) -> None:
+    async with page_on(chrome, show.server, "/people?by=cluster") as seen:
+        used = seen.page.get_by_role("group", name="Use before now")
+        await used.get_by_role("cell", name="dublin").wait_for()
+        await seen.page.get_by_role("button", name="30 days").click()
+        await seen.page.wait_for_url("**/people?by=cluster&days=30")
+        await used.get_by_role("cell", name="dublin").wait_for()
         assert seen.errors == []
 
 

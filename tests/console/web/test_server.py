@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from multikueue.kube.auth.credentials import from_kubeconfig
 from multikueue.kube.auth.tokens import FixedToken
 from multikueue.kube.client import Client
 from multikueue.runtime import SystemClock
+from multikueue_console.history.runs import Run, RunNews
+from multikueue_console.history.store import RunHistory
 from multikueue_console.watch.fleet_watch import FleetWatch, scope_of
 from multikueue_console.web import server as module
 from multikueue_console.web import sessions
@@ -268,6 +271,64 @@ async def test_a_token_opens_a_session_with_a_cookie_that_no_script_and_no_other
     assert (status, "app.js" in page) == (200, True)
     async with office.web.post(f"{office.url}/login", data={"token": "guessed"}, headers=own) as answer:
         assert answer.status == 401
+
+
+@asynccontextmanager
+async def remembering(office: Office, folder: Path) -> AsyncIterator[str]:
+    """The address of a console with a history, in which each person had a CPU for two hours, until an hour ago."""
+    history, ended = RunHistory.open(f"sqlite:///{folder / 'history.db'}"), SystemClock().now() - timedelta(hours=1)
+    began = ended - timedelta(hours=2)
+    for user, namespace in PEOPLE.items():
+        run = Run(
+            workload=user,
+            attempt="1",
+            namespace=namespace,
+            name="train",
+            queue="main",
+            user=user,
+            cluster="oslo",
+            cpu=1.0,
+            queued_at=began - timedelta(minutes=5),
+            reserved_at=began,
+            started_at=began,
+            ended_at=ended,
+            outcome="succeeded",
+        )
+        history.record([RunNews(workload=user, run=run)], ended)
+    server = ConsoleServer(office.watch, office.access, office.connect, SystemClock(), Options(), history=history)
+    async with server.serving() as url:
+        yield url
+    history.close()
+
+
+async def test_use_before_now_is_told_of_namespaces_that_one_may_see(office: Office, tmp_path: Path) -> None:
+    async def used(who: str, by: str) -> dict[str, tuple[float, float, int]]:
+        async with office.web.get(f"{url}/api/use?by={by}&days=2", headers=office.as_(who)) as answer:
+            assert answer.status == 200
+            items = (await answer.json())["items"]
+        return {each["name"]: (each["cpu_hours"], each["wait_mean"], each["ended"]) for each in items}
+
+    async with remembering(office, tmp_path) as url:
+        assert await used("alice", "user") == {"alice": (2.0, 300.0, 1)}
+        assert await used("bob", "queue") == {"team-b/main": (2.0, 300.0, 1)}
+        assert await used("admin", "cluster") == {"oslo": (4.0, 300.0, 2)}
+        await office.admin.request("DELETE", f"/apis/{RBAC}/namespaces/team-a/rolebindings/look")
+        office.access.forget()
+        assert await used("alice", "user") == {}
+
+
+@pytest.mark.parametrize("query", ["by=name", "days=0", "days=4000"], ids=["no such group", "no time", "too long"])
+async def test_use_is_asked_for_in_bounds(office: Office, tmp_path: Path, query: str) -> None:
+    asked = f"/api/use?{query}"
+    async with remembering(office, tmp_path) as url, office.web.get(url + asked, headers=office.as_("alice")) as answer:
+        assert answer.status == 400
+
+
+async def test_without_a_history_the_console_says_how_to_get_one(office: Office) -> None:
+    status, told = await office.get("/api/use", "alice")
+
+    assert (status, "--history" in told["error"]) == (404, True)
+    assert dict(await office.events("alice", until="hello"))["hello"]["history"] is False
 
 
 async def act(office: Office, url: str, who: str, path: str, **headers: str) -> int:

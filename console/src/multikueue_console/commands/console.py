@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,9 +14,11 @@ import typer
 from multikueue.cli.access.connection import ContextChoice, ManagerOptions, run_async
 from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.output import note
+from multikueue_console.commands.stored import HistoryUrl, opened
 
 if TYPE_CHECKING:
     from multikueue.kube.cluster_client import WatchingClient
+    from multikueue_console.history.store import RunHistory
     from multikueue_console.web.rights import Access, Person
     from multikueue_console.web.server import Options
 
@@ -51,6 +53,7 @@ def console(
     tls_key: Key = None,
     actions: Actions = False,
     browser: Browser = True,
+    url: HistoryUrl = None,
     *,
     manager: ManagerOptions,
 ) -> None:
@@ -58,6 +61,7 @@ def console(
 
     The page shows what your kubeconfig may see, to whoever has the link that is printed, until Ctrl-C.
     With --login it is for many people: each logs in with a token of the cluster and sees what they may list.
+    With a history it tells who used how much before.
 
     \b
     Examples:
@@ -79,10 +83,19 @@ def console(
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(tls_certificate, tls_key)
     options = Options(host=host, port=int(port), hosts=tuple(known_as), actions=actions, tls=tls)
-    run_async(lambda: _serve(manager.target, namespace, options, login=login, browser=browser))
+    with opened(url) if url else nullcontext() as history:
+        run_async(lambda: _serve(manager.target, namespace, options, history, login=login, browser=browser))
 
 
-async def _serve(target: ContextChoice, namespaces: list[str], options: Options, *, login: bool, browser: bool) -> None:
+async def _serve(
+    target: ContextChoice,
+    namespaces: list[str],
+    options: Options,
+    history: RunHistory | None,
+    *,
+    login: bool,
+    browser: bool,
+) -> None:
     import anyio
 
     from multikueue.kube.auth.tokens import FixedToken
@@ -106,7 +119,9 @@ async def _serve(target: ContextChoice, namespaces: list[str], options: Options,
             async with Client.connect(own) as theirs:
                 yield theirs
 
-        server = ConsoleServer(watch, access, connect, clock, replace(options, name=credentials.server))
+        server = ConsoleServer(
+            watch, access, connect, clock, replace(options, name=credentials.server), history=history
+        )
         await tasks.start(watch.run)
         async with server.serving() as url:
             link = url if login else f"{url}/login?ticket={server.sessions.ticket()}"

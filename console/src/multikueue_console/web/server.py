@@ -18,6 +18,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.errors import ApiError, ClusterUnreachable, MultiKueueError, NotFound, Unauthorized
 from multikueue_console.web.actions import ACTIONS
 from multikueue_console.web.guard import HEADERS, why_refused
+from multikueue_console.web.past_use import WAYS, PastUse
 from multikueue_console.web.rights import Access, Person, Visible
 from multikueue_console.web.sessions import COOKIE, MOST_STREAMS, Session, Sessions
 from multikueue_console.web.stream import Pictures, events_for
@@ -26,6 +27,7 @@ from multikueue_console.web.workload_pages import WorkloadPages
 if TYPE_CHECKING:
     from multikueue.kube.cluster_client import WatchingClient
     from multikueue.runtime.clock import Clock
+    from multikueue_console.history.store import RunHistory
     from multikueue_console.watch.fleet_watch import FleetWatch
 
 __all__ = ["Connect", "ConsoleServer", "Options"]
@@ -42,6 +44,9 @@ ALL_STREAMS = 400
 
 WRITE_TIMEOUT = 30.0
 """Seconds in which a reader must take a piece; a stream whose reader does not is closed."""
+
+MOST_DAYS = 365
+"""How far back use is summed up."""
 
 MOST_KEYS = 300
 """Workloads whose place may be asked for at once."""
@@ -69,13 +74,24 @@ Connect = Callable[[Person], AbstractAsyncContextManager["WatchingClient"]]
 
 
 class ConsoleServer:
-    """Serves the watch to browsers. `connect` gives the client for calls in somebody's own name."""
+    """Serves the watch to browsers. `connect` gives the client for calls in somebody's own name; `history` is read where there
+    is one, and stays open."""
 
-    def __init__(self, watch: FleetWatch, access: Access, connect: Connect, clock: Clock, options: Options) -> None:
+    def __init__(
+        self,
+        watch: FleetWatch,
+        access: Access,
+        connect: Connect,
+        clock: Clock,
+        options: Options,
+        *,
+        history: RunHistory | None = None,
+    ) -> None:
         self._watch, self._access, self._clock, self._options = watch, access, clock, options
         self.sessions = Sessions(clock.monotonic)
         self._pictures = Pictures(watch)
         self._pages, self._connect = WorkloadPages(watch, connect), connect
+        self._past = PastUse(history, watch.now) if history is not None else None
         self._streams = 0
         self.strangers = Session(Person(), clock.monotonic())
         self._hosts: frozenset[str] = frozenset()
@@ -114,6 +130,7 @@ class ConsoleServer:
             web.get("/healthz", self._healthy),
             web.get("/api/stream", self._stream),
             web.get("/api/places", self._places),
+            web.get("/api/use", self._use),
             web.get("/api/queues/{name}/line", self._line),
             web.get("/api/workloads/{namespace}/{name}", self._story),
             web.get("/api/workloads/{namespace}/{name}/{what:object|pods|events}", self._part),
@@ -265,6 +282,7 @@ class ConsoleServer:
             "actions": {name: each.says for name, each in ACTIONS.items()} if self._options.actions else {},
             "now": int(self._watch.now().timestamp()),
             "scope": [each for each in self._watch.scope if each],
+            "history": self._past is not None,
         }
         last = request.headers.get("Last-Event-ID", "")
         session.streams += 1
@@ -288,6 +306,19 @@ class ConsoleServer:
         uids = request.query.get("uids", "").split(",")[:MOST_KEYS]
         rows = (row for uid in uids if (row := self._watch.feed.get(uid)) is not None)
         return _json({row.uid: self._watch.place(row) for row in rows if visible.has(row.namespace)})
+
+    async def _use(self, request: web.Request) -> web.Response:
+        """Sums of the history, of the namespaces that may be seen."""
+        if self._past is None:
+            raise web.HTTPNotFound(text="this console has no history: `multikueue console --history URL` shows one")
+        way, days = request.query.get("by", "namespace"), _number(request, "days", 7)
+        if way not in WAYS or not 1 <= days <= MOST_DAYS:
+            raise web.HTTPBadRequest(text=f"`by` is one of {', '.join(WAYS)}, and `days` from 1 to {MOST_DAYS}")
+        visible = await self._seen_by(request)
+        namespaces = visible.namespaces
+        if namespaces is None and "" not in self._watch.scope:
+            namespaces = frozenset(self._watch.scope)
+        return web.Response(body=await self._past.told(way, days, namespaces), content_type="application/json")
 
     async def _line(self, request: web.Request) -> web.Response:
         """A piece of the line of a ClusterQueue; of workloads that may not be seen only that they are there."""

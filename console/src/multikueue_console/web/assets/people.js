@@ -1,18 +1,42 @@
 // Who uses what now: by namespace, queue, user and cluster. And how workers are chosen.
 
-import { amounts, h, link, number, span, update } from "./dom.js";
+import { amounts, ask, command, h, link, number, seconds, span, update, when } from "./dom.js";
 import { get, live } from "./live.js";
 import { go, query } from "./route.js";
 
+const DAYS = { 1: "A day", 7: "7 days", 30: "30 days", 90: "90 days" };
 const WAYS = { namespace: "Namespace", queue: "Queue", user: "User", cluster: "Cluster" };
 
 export function peoplePage(main) {
   const way = () => (WAYS[query().by] ? query().by : "namespace");
-  const table = h("section", { class: "card" }), tabs = h("div", { class: "tabs", role: "group", "aria-label": "Use by" });
-  main.append(h("div", { class: "head" }, h("h1", {}, "People"), h("span", { class: "dim" }, "Who uses what now, and how long it waited")), table);
+  const table = h("section", { class: "card" }), before = h("section", { class: "card" }), tabs = h("div", { class: "tabs", role: "group", "aria-label": "Use by" });
+  main.append(h("div", { class: "head" }, h("h1", {}, "People"), h("span", { class: "dim" }, "Who uses what now, and how long it waited")), table, before);
+  const title = h("h2", {}, "Before now"), far = () => (DAYS[query().days] ? query().days : "7");
+  let asked = "", at = 0;
+  /** What the history tells, asked for once a minute. */
+  async function past() {
+    if (live.hello.history === undefined) return;
+    if (!live.hello.history) return update(before, title, h("p", { class: "dim" }, "This console keeps no memory. Record one, and show it:"), command("multikueue record"), command("multikueue console --history sqlite:///FILE"));
+    const path = `/api/use?by=${way()}&days=${far()}`;
+    if (path === asked && performance.now() - at < 60000) return;
+    const isOther = path !== asked;
+    asked = path; at = performance.now();
+    const span_ = h("div", { class: "tabs", role: "group", "aria-label": "How far back" }, Object.entries(DAYS).map(([days, name]) => h("button", { type: "button", "data-days": days, "aria-pressed": String(days === far()) }, name)));
+    if (isOther) update(before, title, span_, h("p", { class: "dim" }, "…"));
+    try {
+      const told = await (await ask(path)).json();
+      if (path !== asked) return;
+      update(before, title, span_, told.items.length ? used(told.items) : h("p", { class: "dim" }, "Nothing was recorded in this time."),
+        told.length > told.items.length ? h("p", { class: "dim" }, `The first ${told.items.length} of ${number(told.length)}; multikueue report has all.`) : null,
+        told.gaps.map((each) => h("p", { class: "dim" }, `From ${when(seconds(each.since))} to ${when(seconds(each.until))}: ${each.reason}.`)));
+    } catch (error) { if (path === asked) update(before, title, span_, h("p", {}, error.message)); }
+  }
+  const used = (items) => h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Use before now" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, WAYS[way()]), ...["GPU hours", "CPU hours", "Ended", "Failed", "Evicted", "Preempted", "Mean wait", "Longest wait"].map((each) => h("th", { scope: "col", class: "num" }, each)))),
+    h("tbody", {}, items.map((each) => h("tr", {}, h("td", {}, each.name || "–"), ...[each.gpu_hours, each.cpu_hours, each.ended, each.failed, each.evicted, each.preempted].map((value) => h("td", { class: "num" }, number(value))), ...[each.wait_mean, each.wait_max].map((value) => h("td", { class: "num" }, value === null ? "" : span(value))))))));
   let due = 0, timer = 0;
   const draw = () => {
     timer = 0; due = performance.now() + 1000;
+    past();
     update(tabs, Object.entries(WAYS).map(([name, title]) => h("button", { type: "button", "data-by": name, "aria-pressed": String(name === way()) }, title)));
     const found = new Map();
     for (const row of live.rows.values()) {
@@ -31,6 +55,7 @@ export function peoplePage(main) {
       h("tbody", {}, rows.map(([name, sum]) => h("tr", {}, h("td", {}, name === "–" ? name : link(filter(name), name)), h("td", {}, amounts(sum.use)), ...[sum.there, sum.wait, sum.done, sum.failed].map((value) => h("td", { class: "num" }, number(value))), h("td", { class: "num" }, middle(sum.waited))))))));
   };
   tabs.addEventListener("click", (event) => { const by = event.target.dataset.by; if (by) { go({ ...query(), by }); draw(); } });
+  before.addEventListener("click", (event) => { const days = event.target.dataset.days; if (days) { go({ ...query(), days }); draw(); } });
   draw();
   return { update() { if (!timer) timer = setTimeout(draw, Math.max(0, due - performance.now())); }, query: draw, leave() { clearTimeout(timer); } };
 }
