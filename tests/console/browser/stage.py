@@ -18,6 +18,7 @@ from multikueue.kube.auth.credentials import from_kubeconfig
 from multikueue.kube.client import Client
 from multikueue.runtime import SystemClock
 from multikueue.settings import InForce
+from multikueue_console.commands.acts import ACTIONS
 from multikueue_console.history.store import RunHistory
 from multikueue_console.watch.fleet_watch import FleetWatch
 from multikueue_console.web.rights import OpenAccess
@@ -95,7 +96,7 @@ async def fleet(folder: Path) -> AsyncIterator[Show]:
                 yield client
 
             await tasks.start(watch.run)
-            options = Options(name="demo", actions=True)
+            options = Options(name="demo", actions=ACTIONS)
             server = ConsoleServer(watch, OpenAccess(), connect, clock, options, history=history)
             async with server.serving() as url:
                 yield Show(world, manager, watch, server, history, url)

@@ -169,6 +169,24 @@ async def test_an_action_says_first_what_will_happen(show: Show, chrome: Browser
         assert seen.errors == []
 
 
+async def test_what_is_refused_is_told_and_what_is_cancelled_is_gone(show: Show, chrome: Browser) -> None:
+    show.submit("unwanted", "training", cpu=64)
+    await show.until(lambda: any(row.name == "job/unwanted" for row in show.watch.feed))
+    row = next(row for row in show.watch.feed if row.name == "job/unwanted")
+    async with page_on(chrome, show.server, f"/workloads/{row.namespace}/{row.workload}") as seen:
+        page = seen.page
+        await page.get_by_role("button", name="Priority …").click()
+        await page.get_by_label("WorkloadPriorityClass").fill("nobody-made-it")
+        await page.get_by_role("button", name="Do it").click()
+        await page.get_by_text("Refused: there is no WorkloadPriorityClass").wait_for()
+        assert await axe(page) == []
+        await page.get_by_role("button", name="Leave it").click()
+        await page.get_by_role("button", name="Cancel …").click()
+        await page.get_by_text("This cannot be undone").wait_for()
+        await page.get_by_role("button", name="Do it").click()
+        await show.until(lambda: all(row.name != "job/unwanted" for row in show.watch.feed))
+
+
 @pytest.mark.parametrize(("width", "height"), [(360, 740), (3840, 2160)], ids=["a phone", "4K"])
 async def test_pages_fit(show: Show, chrome: Browser, width: int, height: int) -> None:
     async with page_on(chrome, show.server, width=width, height=height) as seen:

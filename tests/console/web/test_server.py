@@ -16,11 +16,12 @@ import pytest
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
-from multikueue.errors import Forbidden
+from multikueue.errors import Forbidden, NotFound
 from multikueue.kube.auth.credentials import from_kubeconfig
 from multikueue.kube.auth.tokens import FixedToken
 from multikueue.kube.client import Client
 from multikueue.runtime import SystemClock
+from multikueue_console.commands.acts import ACTIONS
 from multikueue_console.history.runs import Run, RunNews
 from multikueue_console.history.store import RunHistory
 from multikueue_console.watch.fleet_watch import FleetWatch, scope_of
@@ -334,10 +335,18 @@ async def test_without_a_history_the_console_says_how_to_get_one(office: Office)
     assert dict(await office.events("alice", until="hello"))["hello"]["history"] is False
 
 
-async def act(office: Office, url: str, who: str, path: str, **headers: str) -> int:
+async def act(office: Office, url: str, who: str, path: str, word: str = "", **headers: str) -> int:
     mine = {**office.as_(who), "Origin": url, **headers}
-    async with office.web.post(f"{url}{path}", headers=mine) as answer:
+    async with office.web.post(f"{url}{path}", headers=mine, data={"word": word} if word else None) as answer:
         return answer.status
+
+
+@asynccontextmanager
+async def acting(office: Office) -> AsyncIterator[str]:
+    """The address of a console with actions."""
+    options = Options(actions=ACTIONS)
+    async with ConsoleServer(office.watch, office.access, office.connect, SystemClock(), options).serving() as url:
+        yield url
 
 
 async def test_nothing_is_changed_unless_actions_are_switched_on(office: Office) -> None:
@@ -345,9 +354,8 @@ async def test_nothing_is_changed_unless_actions_are_switched_on(office: Office)
 
 
 async def test_an_action_is_done_with_the_rights_of_who_asks(office: Office) -> None:
-    allowed = ConsoleServer(office.watch, office.access, office.connect, SystemClock(), Options(actions=True))
     hold, key = "/api/workloads/team-a/of-alice/hold", ObjectKey("team-a", "of-alice")
-    async with allowed.serving() as url:
+    async with acting(office) as url:
         assert await act(office, url, "alice", hold) == 403  # she may list workloads, and change none
         assert await act(office, url, "bob", hold) == 404
         assert await act(office, url, "admin", hold, Origin="http://evil.example") == 403
@@ -355,6 +363,67 @@ async def test_an_action_is_done_with_the_rights_of_who_asks(office: Office) -> 
         assert await act(office, url, "admin", hold) == 200
         assert b'"active":false' in bytes((await office.admin.get(kinds.WORKLOADS, key)).spec).replace(b" ", b"")
         assert await act(office, url, "admin", "/api/clusters/nowhere/cordon") == 404
+
+
+async def test_a_workload_is_cancelled_by_those_who_may_delete_it(office: Office) -> None:
+    cancel = "/api/workloads/team-a/of-alice/cancel"
+    async with acting(office) as url:
+        assert await act(office, url, "alice", cancel) == 403
+        assert await act(office, url, "bob", cancel) == 404
+        assert await act(office, url, "admin", cancel) == 200
+    with pytest.raises(NotFound):
+        await office.admin.get(kinds.WORKLOADS, ObjectKey("team-a", "of-alice"))
+
+
+async def test_what_cannot_be_done_now_is_refused_as_the_command_refuses_it(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("multikueue.cli.workload.activation.GIVE_BACK_TIMEOUT", timedelta(milliseconds=100))
+    mine = "/api/workloads/team-a/of-alice"
+    async with acting(office) as url:
+        assert await act(office, url, "admin", f"{mine}/requeue") == 409  # no manager runs
+        assert await act(office, url, "admin", f"{mine}/priority", "high") == 409  # it has no job
+        assert await act(office, url, "admin", f"{mine}/priority") == 400
+        assert await act(office, url, "admin", f"{mine}/hold", "high") == 400
+        assert await act(office, url, "admin", f"{mine}/drain") == 404
+
+
+async def test_a_priority_is_the_class_that_the_job_names(office: Office) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "team-a"}}
+    job = await office.admin.create(kinds.JOBS, "team-a", {**body, "spec": {"template": template, "suspend": True}})
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": job.metadata.uid, "controller": True}
+    made = workload("job-train", "team-a", "main")
+    made["metadata"]["ownerReferences"] = [owner]
+    await office.admin.create(kinds.WORKLOADS, "team-a", made)
+    urgent: Tree = {"apiVersion": KUEUE, "kind": "WorkloadPriorityClass", "metadata": {"name": "urgent"}, "value": 9}
+    await office.admin.create(kinds.WORKLOAD_PRIORITY_CLASSES, "", urgent)
+    with anyio.fail_after(10):
+        while len(office.watch.feed) < 3:
+            await office.watch.changed.wait()
+    priority = "/api/workloads/team-a/job-train/priority"
+    async with acting(office) as url:
+        assert await act(office, url, "admin", priority, "urgnet") == 409
+        assert await act(office, url, "alice", priority, "urgent") == 403
+        assert await act(office, url, "admin", priority, "urgent") == 200
+    found = await office.admin.get(kinds.JOBS, ObjectKey("team-a", "train"))
+    assert found.metadata.labels["kueue.x-k8s.io/priority-class"] == "urgent"
+
+
+async def test_a_cluster_is_drained_by_those_who_see_all_workloads(office: Office) -> None:
+    key = ObjectKey("", "oslo")
+    oslo: Tree = {"apiVersion": KUEUE, "kind": "MultiKueueCluster", "metadata": {"name": "oslo"}}
+    source = {"kubeConfig": {"location": "oslo", "locationType": "Secret"}}
+    await office.admin.create(kinds.MULTIKUEUE_CLUSTERS, "", {**oslo, "spec": {"clusterSource": source}})
+    with anyio.fail_after(10):
+        while key not in (office.watch.seen.clusters or {}):
+            await office.watch.changed.wait()
+    async with acting(office) as url:
+        assert await act(office, url, "alice", "/api/clusters/oslo/drain") == 403
+        assert (await office.admin.get(kinds.MULTIKUEUE_CLUSTERS, key)).metadata.annotations == {}
+        assert await act(office, url, "admin", "/api/clusters/oslo/drain") == 200
+    drained = await office.admin.get(kinds.MULTIKUEUE_CLUSTERS, key)
+    assert drained.metadata.annotations == {"multikueue.dev/cordon": "true"}
 
 
 async def test_on_a_laptop_a_link_opens_once(office: Office) -> None:

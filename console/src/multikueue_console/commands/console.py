@@ -39,7 +39,9 @@ Certificate = Annotated[
     Path | None, typer.Option("--tls-certificate", help="PEM, for https.", exists=True, dir_okay=False)
 ]
 Key = Annotated[Path | None, typer.Option("--tls-key", help="PEM, of that certificate.", exists=True, dir_okay=False)]
-Actions = Annotated[bool, typer.Option("--actions", help="Let pages hold and release workloads, and cordon clusters.")]
+Actions = Annotated[
+    bool, typer.Option("--actions", help="Let pages change workloads and clusters, with the rights of who looks.")
+]
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")]
 
 
@@ -69,6 +71,7 @@ def console(
       multikueue console -n team-a --no-browser
       multikueue console --login --listen 0.0.0.0:8443 --tls-certificate tls.crt --tls-key tls.key
     """
+    from multikueue_console.commands.acts import ACTIONS
     from multikueue_console.web.server import Options
 
     host, _, port = listen.rpartition(":")
@@ -82,7 +85,7 @@ def console(
     if tls_certificate is not None:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(tls_certificate, tls_key)
-    options = Options(host=host, port=int(port), hosts=tuple(known_as), actions=actions, tls=tls)
+    options = Options(host=host, port=int(port), hosts=tuple(known_as), actions=ACTIONS if actions else {}, tls=tls)
     with opened(url) if url else nullcontext() as history:
         run_async(lambda: _serve(manager.target, namespace, options, history, login=login, browser=browser))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from aiohttp import web
 
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ApiError, ClusterUnreachable, MultiKueueError, NotFound, Unauthorized
-from multikueue_console.web.actions import ACTIONS
+from multikueue_console.web.actions import Action, ActionRefused
 from multikueue_console.web.guard import HEADERS, why_refused
 from multikueue_console.web.past_use import WAYS, PastUse
 from multikueue_console.web.rights import Access, Person, Visible
@@ -48,6 +48,9 @@ WRITE_TIMEOUT = 30.0
 MOST_DAYS = 365
 """How far back use is summed up."""
 
+MOST_WORD = 253
+"""Characters of a name."""
+
 MOST_KEYS = 300
 """Workloads whose place may be asked for at once."""
 
@@ -59,13 +62,13 @@ _SESSION = web.RequestKey("session", Session)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """`hosts`: more names, with the port, under which the console is known. `name`: of the cluster, for titles.
-    `actions`: whether pages may change anything."""
+    `actions`: what pages may change, by name."""
 
     host: str = "127.0.0.1"
     port: int = 0
     hosts: tuple[str, ...] = ()
     name: str = ""
-    actions: bool = False
+    actions: Mapping[str, Action] = field(default_factory=dict)
     tls: ssl.SSLContext | None = None
 
 
@@ -135,8 +138,8 @@ class ConsoleServer:
             web.get("/api/workloads/{namespace}/{name}", self._story),
             web.get("/api/workloads/{namespace}/{name}/{what:object|pods|events}", self._part),
             web.get("/api/workloads/{namespace}/{name}/log", self._log),
-            web.post("/api/workloads/{namespace}/{name}/{action:hold|release}", self._act),
-            web.post("/api/clusters/{name}/{action:cordon|uncordon}", self._act),
+            web.post("/api/workloads/{namespace}/{name}/{action:[a-z]+}", self._act),
+            web.post("/api/clusters/{name}/{action:[a-z]+}", self._act),
         ]
 
     # --- every request ---
@@ -153,6 +156,8 @@ class ConsoleServer:
             answer = _refusal(401, "your token is not valid any more")
         except NotFound as error:
             answer = _refusal(404, str(error))
+        except ActionRefused as error:
+            answer = _refusal(409, str(error))
         except ApiError as error:
             answer = _refusal(error.status if 400 <= error.status < 500 else 502, str(error))
         except ClusterUnreachable as error:
@@ -279,7 +284,7 @@ class ConsoleServer:
         hello = {
             "name": self._options.name,
             "person": session.person.name,
-            "actions": {name: each.says for name, each in ACTIONS.items()} if self._options.actions else {},
+            "actions": {name: each.shown() for name, each in self._options.actions.items()},
             "now": int(self._watch.now().timestamp()),
             "scope": [each for each in self._watch.scope if each],
             "history": self._past is not None,
@@ -351,13 +356,18 @@ class ConsoleServer:
         """Change one object, with the rights of who asks: the API server decides whether they may."""
         if not self._options.actions:
             raise web.HTTPNotFound(text="actions are switched off: `multikueue console --actions` allows them")
-        action = ACTIONS[request.match_info["action"]]
         of_workload = "namespace" in request.match_info
+        action = self._options.actions.get(request.match_info["action"])
+        if action is None or action.is_of_workload is not of_workload:
+            raise web.HTTPNotFound(text="there is no such action")
+        word = str((await request.post()).get("word", "")).strip()
+        if bool(word) is not bool(action.asks) or len(word) > MOST_WORD:
+            raise web.HTTPBadRequest(text=f"expected {action.asks or 'nothing more'}")
         key = await self._key(request) if of_workload else ObjectKey("", request.match_info["name"])
         if not of_workload and key not in (self._watch.seen.clusters or {}):
             raise web.HTTPNotFound(text=f"there is no cluster {key.name} that you may see")
         async with self._connect(request[_SESSION].person) as client:
-            await action.do(client, key)
+            await action.do(client, key, word)
         return _json({})
 
     async def _log(self, request: web.Request) -> web.StreamResponse:

@@ -14,9 +14,9 @@ from multikueue.cli.terminal.progress import conclude, each
 if TYPE_CHECKING:
     from multikueue.cli.access.worker_clusters import WorkerCluster
     from multikueue.errors import MultiKueueError
-    from multikueue.kube.client import Client
+    from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["annotate", "cordon", "uncordon"]
+__all__ = ["annotate", "cordon", "mark", "uncordon"]
 
 
 @bundled
@@ -58,17 +58,23 @@ def _mark(meant: MeantClusters, target: ContextChoice, *, is_cordoned: bool) -> 
 
 
 async def annotate(
-    client: Client, workers: Sequence[WorkerCluster], *, is_cordoned: bool
+    client: ClusterClient, workers: Sequence[WorkerCluster], *, is_cordoned: bool
 ) -> tuple[list[WorkerCluster], list[MultiKueueError]]:
     """Those that are marked now, and what failed."""
-    from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
-    from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 
-    body = {"metadata": {"annotations": {CORDON_ANNOTATION: "true" if is_cordoned else None}}}
-
-    async def mark(worker: WorkerCluster) -> WorkerCluster:
-        await client.merge_patch(MULTIKUEUE_CLUSTERS, worker.cluster.key, body)
+    async def annotate_one(worker: WorkerCluster) -> WorkerCluster:
+        await mark(client, worker.name, is_cordoned=is_cordoned)
         say(f"{worker.name} {'cordoned' if is_cordoned else 'uncordoned'}")
         return worker
 
-    return await each("cordoning" if is_cordoned else "uncordoning", workers, mark)
+    return await each("cordoning" if is_cordoned else "uncordoning", workers, annotate_one)
+
+
+async def mark(client: ClusterClient, name: str, *, is_cordoned: bool) -> None:
+    """Mark one worker. Raises ApiError and ClusterUnreachable."""
+    from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
+    from multikueue.api.meta import ObjectKey
+    from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
+
+    body = {"metadata": {"annotations": {CORDON_ANNOTATION: "true" if is_cordoned else None}}}
+    await client.merge_patch(MULTIKUEUE_CLUSTERS, ObjectKey("", name), body)

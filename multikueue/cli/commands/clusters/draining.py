@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from multikueue.cli.access.connection import ContextChoice, ManagerOptions, Yes, now, run_async
-from multikueue.cli.commands.clusters.cordoning import annotate
+from multikueue.cli.commands.clusters.cordoning import annotate, mark
 from multikueue.cli.commands.clusters.sides import MeantClusters
 from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.durations import parse_duration
@@ -23,9 +23,9 @@ from multikueue.cli.terminal.progress import AT_ONCE, conclude, each, estimate, 
 if TYPE_CHECKING:
     from multikueue.api.kueue.workload import Workload
     from multikueue.errors import MultiKueueError
-    from multikueue.kube.client import Client
+    from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["DRAIN_ANNOTATION", "RunningPolicy", "drain"]
+__all__ = ["DRAIN_ANNOTATION", "RunningPolicy", "drain", "drain_now"]
 
 DRAIN_ANNOTATION = "multikueue.dev/drain-at"
 """On the pods of what runs on a worker that is drained by signal: until when they have time, as RFC 3339. A program reads it
@@ -137,7 +137,7 @@ def _intent(name: str, workloads: Sequence[Workload], waiting: int, policy: Drai
     return f"Cordons {name}, and {does}.{f' Withdraws {waiting} that wait there.' if waiting else ''}"
 
 
-async def _workloads(client: Client) -> list[Workload]:
+async def _workloads(client: ClusterClient) -> list[Workload]:
     """Those that are not over, of all namespaces."""
     from multikueue.api.kueue.workload import FINISHED
     from multikueue.cli.workload.lookup import fetch_workloads
@@ -159,8 +159,18 @@ def _there(
     return running, waiting
 
 
+async def drain_now(client: ClusterClient, name: str) -> None:
+    """Cordon a worker and queue again what is there, as the command does without options. Raises CommandFailed if something
+    is left, ApiError and ClusterUnreachable; Forbidden also without the right to list workloads of all namespaces."""
+    running, _ = _there([name], await _workloads(client))
+    await mark(client, name, is_cordoned=True)
+    _, failures = await _empty(client, ContextChoice(kubeconfig=None, context=None), running, DrainPolicy())
+    if failures:
+        raise failures[0]
+
+
 async def _empty(
-    client: Client, target: ContextChoice, running: Mapping[str, Sequence[Workload]], policy: DrainPolicy
+    client: ClusterClient, target: ContextChoice, running: Mapping[str, Sequence[Workload]], policy: DrainPolicy
 ) -> tuple[list[str], list[MultiKueueError]]:
     """Have these cordoned workers lose what is there: the names of those on which nothing is left, and what failed."""
     until = now() + policy.timeout if policy.timeout is not None else None
@@ -185,7 +195,7 @@ async def _empty(
 
 
 async def _signal(
-    client: Client, target: ContextChoice, running: Mapping[str, Sequence[Workload]], until: datetime
+    client: ClusterClient, target: ContextChoice, running: Mapping[str, Sequence[Workload]], until: datetime
 ) -> dict[str, MultiKueueError]:
     """Tell the pods of what runs there until when they have time; the workers whose pods could not be told, and why."""
     from multikueue.api.kubernetes.printed import PODS
@@ -214,7 +224,7 @@ async def _signal(
     return untold
 
 
-async def _withdraw(client: Client, names: Sequence[str]) -> None:
+async def _withdraw(client: ClusterClient, names: Sequence[str]) -> None:
     """Wait until the manager has taken back the copies that wait there; those that it leaves are queued again."""
     import anyio
 
@@ -230,7 +240,7 @@ async def _withdraw(client: Client, names: Sequence[str]) -> None:
     await _requeue_all(client, "withdrawing", [*there.values()], "withdrawn", at_once=AT_ONCE, until=None)
 
 
-async def _until_over(client: Client, seen: Mapping[str, Sequence[Workload]], until: datetime | None) -> None:
+async def _until_over(client: ClusterClient, seen: Mapping[str, Sequence[Workload]], until: datetime | None) -> None:
     """Wait for the end of what runs there, or for the deadline. `seen`: what ran there before."""
     import anyio
 
@@ -257,7 +267,7 @@ async def _until_over(client: Client, seen: Mapping[str, Sequence[Workload]], un
             await anyio.sleep(max(0.0, pause.total_seconds()))
 
 
-async def _requeue(client: Client, names: Sequence[str], policy: DrainPolicy, until: datetime | None) -> None:
+async def _requeue(client: ClusterClient, names: Sequence[str], policy: DrainPolicy, until: datetime | None) -> None:
     """Queue again what runs there."""
     running, _ = _there(names, await _workloads(client) if names else [])
     latest = until if policy.running is RunningPolicy.REQUEUE else None
@@ -267,7 +277,7 @@ async def _requeue(client: Client, names: Sequence[str], policy: DrainPolicy, un
 
 
 async def _requeue_all(
-    client: Client, doing: str, workloads: Sequence[Workload], done: str, *, at_once: int, until: datetime | None
+    client: ClusterClient, doing: str, workloads: Sequence[Workload], done: str, *, at_once: int, until: datetime | None
 ) -> None:
     """Queue workloads again, so many at a time, and none after the deadline. Why one stays is noted."""
     from multikueue.cli.workload import activation

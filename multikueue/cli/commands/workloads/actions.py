@@ -6,7 +6,7 @@ cluster only; the manager does the rest. A job that has no Workload can be cance
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,9 +24,9 @@ from multikueue.cli.workload.lookup import InNamespace, Pair, fetch_workloads, p
 if TYPE_CHECKING:
     from multikueue.answers.seen import Seen
     from multikueue.api.kueue.workload import Workload
-    from multikueue.kube.client import Client
+    from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["cancel", "hold", "move", "release", "requeue"]
+__all__ = ["PLANS", "JobStep", "cancel", "hold", "move", "release", "requeue"]
 
 MERGE = "application/merge-patch+json"
 
@@ -57,7 +57,7 @@ class _Meant:
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be done.")] = False
 
 
-class _Step(msgspec.Struct, frozen=True):
+class JobStep(msgspec.Struct, frozen=True):
     """What is done to one job: its effect in words, whether a user has to agree, a word for the time that it takes, and the
     act, which answers what it has done."""
 
@@ -67,10 +67,10 @@ class _Step(msgspec.Struct, frozen=True):
     should_ask: bool = False
 
 
-_Plan = Callable[["Client", "Workload"], Awaitable[_Step | None]]
+_Plan = Callable[["ClusterClient", "Workload"], Awaitable[JobStep | None]]
 """The step for a job, None if there is nothing to do. Raises CommandFailed for a job that it cannot be done to."""
 
-_PlanAlone = Callable[["Client", "Seen", str], _Step]
+_PlanAlone = Callable[["ClusterClient", "Seen", str], JobStep]
 """The same for a job without a Workload, given as this name."""
 
 
@@ -143,7 +143,7 @@ def move(
     _carry_out(meant, manager, lambda client, workload: _move(client, workload, queue))
 
 
-def _refuse_alone(_client: Client, seen: Seen, _name: str) -> _Step:
+def _refuse_alone(_client: ClusterClient, seen: Seen, _name: str) -> JobStep:
     from multikueue.cli.workload.session import WithoutWorkload
 
     raise WithoutWorkload(seen)
@@ -161,7 +161,7 @@ def _carry_out(
     if bool(meant.names) is bool(meant.selector):
         raise typer.BadParameter("expected the names of jobs, or a selector (-l) in place of them")
 
-    async def planned(client: Client, where: str, pairs: list[Pair], name: str) -> _Step | None:
+    async def planned(client: ClusterClient, where: str, pairs: list[Pair], name: str) -> JobStep | None:
         from multikueue.cli.workload.seen import look_without_workload
 
         seen = await look_without_workload(client, where, name, pairs)
@@ -173,7 +173,7 @@ def _carry_out(
 async def _run(
     meant: _Meant,
     manager: ManagerOptions,
-    plan: Callable[[Client, str, list[Pair], str], Awaitable[_Step | None]],
+    plan: Callable[[ClusterClient, str, list[Pair], str], Awaitable[JobStep | None]],
     *,
     is_confirmed: bool,
 ) -> None:
@@ -183,7 +183,7 @@ async def _run(
 
     failures: list[MultiKueueError] = []
     async with manager.target.connect_in(meant.namespace) as (client, where):
-        steps = list[_Step]()
+        steps = list[JobStep]()
         async with spinner(f"looking for {', '.join(meant.names or ()) or meant.selector}"):
             pairs = await fetch_workloads(client, where)
             chosen = [*dict.fromkeys(meant.names or ()), *(await with_labels(client, where, meant.selector))]
@@ -211,7 +211,7 @@ async def _run(
         raise ExceptionGroup("not done", failures)
 
 
-async def _cancel(client: Client, workload: Workload) -> _Step:
+async def _cancel(client: ClusterClient, workload: Workload) -> JobStep:
     from multikueue.answers.seen import typed_name
     from multikueue.api.kueue.workload import FINISHED
     from multikueue.cli.workload.deletion import delete_job
@@ -224,12 +224,12 @@ async def _cancel(client: Client, workload: Workload) -> _Step:
         await delete_job(client, workload)
         return f"{what} deleted"
 
-    return _Step(
+    return JobStep(
         f"Deletes {what} in namespace {workload.metadata.namespace}{where}.", f"deleting {what}", act, should_ask=True
     )
 
 
-def _cancel_alone(client: Client, seen: Seen, name: str) -> _Step:
+def _cancel_alone(client: ClusterClient, seen: Seen, name: str) -> JobStep:
     """An object that names no queue may be nobody's business here, such as the Deployment of a web page: if it is no Job
     that waits, whoever means it says its kind."""
     from multikueue.answers.codes import Code
@@ -249,10 +249,10 @@ def _cancel_alone(client: Client, seen: Seen, name: str) -> _Step:
         return f"{seen.name} deleted"
 
     effect = f"Deletes {seen.name} in namespace {seen.namespace}, which has no workload."
-    return _Step(effect, f"deleting {seen.name}", act, should_ask=True)
+    return JobStep(effect, f"deleting {seen.name}", act, should_ask=True)
 
 
-async def _hold(client: Client, workload: Workload) -> _Step | None:
+async def _hold(client: ClusterClient, workload: Workload) -> JobStep | None:
     from multikueue.api.kueue.workload import workload_spec
     from multikueue.cli.workload.activation import activate
 
@@ -267,12 +267,12 @@ async def _hold(client: Client, workload: Workload) -> _Step | None:
         await activate(client, workload, is_active=False)
         return f"{workload.key} held"
 
-    return _Step(
+    return JobStep(
         f"{what} until `multikueue workloads release`.", f"holding {workload.key}", act, should_ask=bool(stops)
     )
 
 
-async def _release(client: Client, workload: Workload) -> _Step | None:
+async def _release(client: ClusterClient, workload: Workload) -> JobStep | None:
     from multikueue.api.kueue.workload import workload_spec
     from multikueue.cli.workload.activation import activate
 
@@ -285,10 +285,10 @@ async def _release(client: Client, workload: Workload) -> _Step | None:
         await activate(client, workload, is_active=True)
         return f"{workload.key} released"
 
-    return _Step(f"Queues {workload.key} again.", f"releasing {workload.key}", act)
+    return JobStep(f"Queues {workload.key} again.", f"releasing {workload.key}", act)
 
 
-async def _requeue(client: Client, workload: Workload) -> _Step:
+async def _requeue(client: ClusterClient, workload: Workload) -> JobStep:
     from multikueue.cli.workload import activation
 
     _refuse_finished(workload)
@@ -299,10 +299,10 @@ async def _requeue(client: Client, workload: Workload) -> _Step:
         await activation.requeue(client, workload)
         return f"{workload.key} requeued"
 
-    return _Step(f"{what}.", f"requeuing {workload.key}", act, should_ask=bool(stops))
+    return JobStep(f"{what}.", f"requeuing {workload.key}", act, should_ask=bool(stops))
 
 
-async def _move(client: Client, workload: Workload, queue: str) -> _Step:
+async def _move(client: ClusterClient, workload: Workload, queue: str) -> JobStep:
     from multikueue.api.kinds import LOCAL_QUEUES
     from multikueue.api.kueue.workload import QUEUE_LABEL, QUOTA_RESERVED, any_owner_of, workload_spec
     from multikueue.cli.workload.related_objects import RelatedObjects
@@ -321,14 +321,14 @@ async def _move(client: Client, workload: Workload, queue: str) -> _Step:
         await client.request("PATCH", path, body=own, content_type=MERGE)
         return f"{workload.key} moved to {queue}"
 
-    return _Step(
+    return JobStep(
         f"Moves {workload.key} from queue {workload_spec(workload).queue_name} to {queue}.",
         f"moving {workload.key}",
         act,
     )
 
 
-async def _refuse_unreached(client: Client, workload: Workload, queue: str) -> None:
+async def _refuse_unreached(client: ClusterClient, workload: Workload, queue: str) -> None:
     """Raises CommandFailed for a job that nobody would run in that queue."""
     import json
 
@@ -375,3 +375,7 @@ def _refuse_finished(workload: Workload) -> None:
 
     if workload.has(FINISHED):
         raise CommandFailed(f"{workload.key} is finished")
+
+
+PLANS: Mapping[str, _Plan] = {"cancel": _cancel, "hold": _hold, "release": _release, "requeue": _requeue}
+"""The plans of the commands that take nothing but a job, for whoever has a client with the rights of a person."""

@@ -57,13 +57,13 @@ keys.append(h("h2", { id: "keys-title" }, "Keys"), h("p", {}, " "), h("dl", { cl
 document.getElementById("help").addEventListener("click", () => keys.showModal());
 
 const sure = document.getElementById("sure");
-function confirm_({ act, says, about }) {
-  const told = h("p", { role: "alert" });
+function confirm_({ act, says, about, asks }) {
+  const told = h("p", { role: "alert" }), word = asks ? h("input", { type: "text", maxlength: 253, autocomplete: "off" }) : null;
   const go_ = h("button", { type: "button", class: "primary", onclick: async () => {
     go_.disabled = true;
-    try { await ask(act, { method: "POST" }); sure.close(); } catch (error) { told.textContent = `Refused: ${error.message}`; go_.disabled = false; }
+    try { await ask(act, { method: "POST", body: new URLSearchParams(word ? { word: word.value } : {}) }); sure.close(); } catch (error) { told.textContent = `Refused: ${error.message}`; go_.disabled = false; }
   } }, "Do it");
-  sure.replaceChildren(h("div", { class: "stack" }, h("h2", { id: "sure-title" }, about), h("p", {}, says), told, h("div", { class: "filters" }, go_, h("button", { type: "button", onclick: () => sure.close() }, "Leave it"))));
+  sure.replaceChildren(h("div", { class: "stack" }, h("h2", { id: "sure-title" }, about), h("p", {}, says), word ? h("label", {}, asks, " ", word) : null, told, h("div", { class: "filters" }, go_, h("button", { type: "button", onclick: () => sure.close() }, "Leave it"))));
   sure.showModal();
 }
 

@@ -21,8 +21,8 @@ export function clustersPage(main) {
 }
 
 function turn(each) {
-  const name = each.is_cordoned ? "uncordon" : "cordon", says = live.hello.actions?.[name];
-  return says && each.state !== "Gone" ? h("div", {}, action(says, name, `/api/clusters/${each.name}/${name}`, each.name)) : null;
+  const acts = live.hello.actions;
+  return acts?.drain && each.state !== "Gone" ? h("div", { class: "filters" }, [each.is_cordoned ? "uncordon" : "cordon", "drain"].map((name) => action(acts[name], name, `/api/clusters/${each.name}/${name}`, each.name))) : null;
 }
 
 function card(each) {

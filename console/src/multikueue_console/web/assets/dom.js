@@ -40,9 +40,9 @@ export function badge(state, text = state) {
 }
 
 /** A button for a change, which says first what will happen; nothing where changes are switched off. */
-export function action(says, name, path, about) {
-  if (!says) return null;
-  return h("button", { type: "button", "data-act": path, "data-says": says, "data-about": `${name[0].toUpperCase()}${name.slice(1)} ${about}?` }, `${name[0].toUpperCase()}${name.slice(1)} …`);
+export function action(act, name, path, about) {
+  if (!act) return null;
+  return h("button", { type: "button", "data-act": path, "data-says": act.says, "data-asks": act.asks || null, "data-about": `${name[0].toUpperCase()}${name.slice(1)} ${about}?` }, `${name[0].toUpperCase()}${name.slice(1)} …`);
 }
 
 export function link(href, ...children) {

@@ -24,8 +24,8 @@ export function workloadPage(main, namespace, name) {
     document.title = `${row.name} · multikueue`;
     update(head, h("h1", {}, row.name), badge(row.state), h("span", { class: "dim" }, `in ${row.namespace}, queue `, link(`/workloads?namespace=${row.namespace}&queue=${row.queue}`, row.queue)), turn(row));
     function turn({ state }) {
-      const verb = state === "Held" ? "release" : "hold";
-      return ["Finished", "Failed"].includes(state) ? null : action(live.hello.actions?.[verb], verb, `${base}/${verb}`, row.name);
+      const verbs = state === "Held" ? ["release", "priority", "cancel"] : ["hold", "requeue", "priority", "cancel"];
+      return ["Finished", "Failed"].includes(state) ? null : verbs.map((verb) => action(live.hello.actions?.[verb], verb, `${base}/${verb}`, row.name));
     }
     const first = answer.obstacles?.[0];
     update(what, h("p", {}, local(answer.summary)), (answer.obstacles || []).map((each, number) => [number ? h("p", { class: "dim" }, `Also: ${local(each.text)}`) : null, each.repair ? h("div", { class: "repair" }, "What helps:", ...each.repair.commands.map(command), h("span", {}, `(${each.repair.by})`)) : null]),
