@@ -14,11 +14,13 @@ import anyio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
 from multikueue.kube.auth.credentials import from_kubeconfig
 from multikueue.kube.client import Client
 from multikueue.runtime import SystemClock
 from multikueue.settings import InForce
 from multikueue_console.commands.acts import ACTIONS
+from multikueue_console.history.outlook import Forecast
 from multikueue_console.history.store import RunHistory
 from multikueue_console.watch.fleet_watch import FleetWatch
 from multikueue_console.web.rights import OpenAccess
@@ -56,6 +58,7 @@ class Show:
     watch: FleetWatch
     server: ConsoleServer
     history: RunHistory
+    starts: dict[ObjectKey, Forecast | None]
     url: str
 
     def submit(self, name: str, queue: str, *, cpu: int = 1, pods: int = 1, seconds: float = 600) -> None:
@@ -96,10 +99,11 @@ async def fleet(folder: Path) -> AsyncIterator[Show]:
                 yield client
 
             await tasks.start(watch.run)
+            starts: dict[ObjectKey, Forecast | None] = {}
             options = Options(name="demo", actions=ACTIONS)
-            server = ConsoleServer(watch, OpenAccess(), connect, clock, options, history=history)
+            server = ConsoleServer(watch, OpenAccess(), connect, clock, options, history=history, starts=lambda: starts)
             async with server.serving() as url:
-                yield Show(world, manager, watch, server, history, url)
+                yield Show(world, manager, watch, server, history, starts, url)
             tasks.cancel_scope.cancel()
     history.close()
     for site in world.sites:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,6 +18,7 @@ from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.settings import Log
 from multikueue.telemetry import logs
+from multikueue_console.history.outlook import Forecast
 from multikueue_console.history.story import news_of
 from multikueue_console.model.tallies import Tally
 from multikueue_console.model.workloads import WorkloadRow
@@ -154,6 +156,23 @@ async def test_use_before_now_is_shown_as_the_history_has_it(show: Show, chrome:
         await seen.page.wait_for_url("**/people?by=cluster&days=30")
         await used.get_by_role("cell", name="dublin").wait_for()
         assert seen.errors == []
+
+
+async def test_when_jobs_start_is_in_the_list_and_in_a_story(show: Show, chrome: Browser) -> None:
+    waiting = [row for row in show.watch.feed if row.state == "Pending" and not row.cluster][:2]
+    keys, now = [ObjectKey(row.namespace, row.workload) for row in waiting], show.watch.now()
+    low, high = now + timedelta(minutes=4.5), now + timedelta(minutes=11.5)
+    show.starts.update({keys[0]: Forecast(low, low, high), keys[1]: None})
+    async with page_on(chrome, show.server, "/workloads?state=Pending") as seen:
+        await seen.page.get_by_role("columnheader", name="Starts").wait_for()
+        await seen.page.get_by_text("in about 4 to 12 min").wait_for()
+        await seen.page.get_by_text("unknown", exact=True).wait_for()
+        await seen.page.goto(f"{show.server.url}/workloads/{keys[0].namespace}/{keys[0].name}")
+        await seen.page.get_by_text("Starts in about 4 to 12 min, in four of five cases.").wait_for()
+        await seen.page.goto(f"{show.server.url}/workloads/{keys[1].namespace}/{keys[1].name}")
+        await seen.page.get_by_text("When it starts is unknown").wait_for()
+        assert seen.errors == []
+    show.starts.clear()
 
 
 async def test_an_action_says_first_what_will_happen(show: Show, chrome: Browser) -> None:

@@ -18,16 +18,11 @@ import pytest
 
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectKey
-from multikueue_console.commands.stored import opened
-from multikueue_console.commands.top import Outlook, OwnCommands
-from tests.builders import flavor, namespace
+from multikueue_console.commands.top import OwnCommands
 from tests.cli.conftest import World
 from tests.console.history.lives import running
-from tests.console.terminal.fleets import a_fleet
 
 PATIENCE = 40.0
-
-WAITING = ObjectKey("team-a", "llama-2")
 
 
 class Terminal:
@@ -92,17 +87,6 @@ def test_it_needs_a_terminal(world: World) -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, env=os.environ)
     assert done.returncode == 1
     assert "needs a terminal" in done.stderr
-
-
-@pytest.mark.anyio
-async def test_estimates_are_told_in_a_sentence_and_unknown_ones_as_unknown(tmp_path: Path) -> None:
-    fleet = a_fleet()
-    with opened(f"sqlite:///{tmp_path / 'history.db'}") as history:
-        outlook = Outlook(fleet)
-        assert outlook.expected(WAITING) == ""
-        await outlook.compute(history, [namespace("team-a").build(), flavor("a100").build()])
-    assert outlook.expected(WAITING).startswith("unknown")
-    assert outlook.expected(ObjectKey("team-a", "bert")) == ""
 
 
 def test_keys_do_what_the_commands_do_with_the_same_kubeconfig(tmp_path: Path) -> None:

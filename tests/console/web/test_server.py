@@ -22,6 +22,7 @@ from multikueue.kube.auth.tokens import FixedToken
 from multikueue.kube.client import Client
 from multikueue.runtime import SystemClock
 from multikueue_console.commands.acts import ACTIONS
+from multikueue_console.history.outlook import Forecast
 from multikueue_console.history.runs import Run, RunNews
 from multikueue_console.history.store import RunHistory
 from multikueue_console.watch.fleet_watch import FleetWatch, scope_of
@@ -333,6 +334,26 @@ async def test_without_a_history_the_console_says_how_to_get_one(office: Office)
 
     assert (status, "--history" in told["error"]) == (404, True)
     assert dict(await office.events("alice", until="hello"))["hello"]["history"] is False
+
+
+async def test_when_it_starts_is_told_of_workloads_that_one_may_see(office: Office) -> None:
+    soon, mine = SystemClock().now(), ObjectKey("team-a", "of-alice")
+    told: dict[ObjectKey, Forecast | None] = {mine: Forecast(soon, soon, soon), ObjectKey("team-b", "of-bob"): None}
+    server = ConsoleServer(office.watch, office.access, office.connect, SystemClock(), Options(), starts=lambda: told)
+    uids = {row.namespace: row.uid for row in office.watch.feed}
+
+    async def asked(path: str, who: str) -> Any:
+        async with office.web.get(f"{url}{path}", headers=office.as_(who)) as answer:
+            return await answer.json()
+
+    async with server.serving() as url:
+        places = f"/api/places?uids={','.join(uids.values())}"
+        at = int(soon.timestamp())
+        assert await asked(places, "alice") == {uids["team-a"]: {"place": 0, "starts": [at, at]}}
+        assert await asked(places, "bob") == {uids["team-b"]: {"place": 0, "starts": None}}
+        assert (await asked("/api/workloads/team-a/of-alice", "alice"))["starts"] == [at, at]
+        told.clear()
+        assert "starts" not in await asked("/api/workloads/team-a/of-alice", "alice")
 
 
 async def act(office: Office, url: str, who: str, path: str, word: str = "", **headers: str) -> int:

@@ -63,7 +63,7 @@ def console(
 
     The page shows what your kubeconfig may see, to whoever has the link that is printed, until Ctrl-C.
     With --login it is for many people: each logs in with a token of the cluster and sees what they may list.
-    With a history it tells who used how much before.
+    With a history it tells who used how much before, and estimates when jobs start.
 
     \b
     Examples:
@@ -104,6 +104,7 @@ async def _serve(
     from multikueue.kube.auth.tokens import FixedToken
     from multikueue.kube.client import Client
     from multikueue.runtime.clock import SystemClock
+    from multikueue_console.commands.foreseen_starts import Outlook
     from multikueue_console.watch.fleet_watch import FleetWatch, scope_of
     from multikueue_console.web.rights import OpenAccess, ReviewedAccess
     from multikueue_console.web.server import ConsoleServer
@@ -111,6 +112,7 @@ async def _serve(
     clock, credentials = SystemClock(), await target.credentials()
     async with target.connect() as client, anyio.create_task_group() as tasks:
         watch = FleetWatch(client, await scope_of(client, namespaces, credentials.namespace), clock)
+        outlook = Outlook(watch)
         access: Access = ReviewedAccess(client, clock.monotonic) if login else OpenAccess()
 
         @asynccontextmanager
@@ -122,10 +124,11 @@ async def _serve(
             async with Client.connect(own) as theirs:
                 yield theirs
 
-        server = ConsoleServer(
-            watch, access, connect, clock, replace(options, name=credentials.server), history=history
-        )
+        named = replace(options, name=credentials.server)
+        server = ConsoleServer(watch, access, connect, clock, named, history=history, starts=lambda: outlook.told)
         await tasks.start(watch.run)
+        if history is not None:
+            tasks.start_soon(outlook.run, client, history)
         async with server.serving() as url:
             link = url if login else f"{url}/login?ticket={server.sessions.ticket()}"
             print(link, flush=True)

@@ -18,25 +18,10 @@ from multikueue.cli.terminal.exit import CommandFailed
 from multikueue_console.commands.stored import HistoryUrl, opened
 
 if TYPE_CHECKING:
-    from multikueue.api.meta import Object, ObjectKey
-    from multikueue.kube.cluster_client import ClusterClient
-    from multikueue_console.history.outlook import Forecast
+    from multikueue.api.meta import ObjectKey
     from multikueue_console.history.store import RunHistory
-    from multikueue_console.terminal.views import SeenFleet
 
-__all__ = ["Outlook", "OwnCommands", "top"]
-
-EVERY = 60.0
-"""Seconds between two estimates."""
-
-MOST_WAITING = 300
-"""Jobs in all lines beyond which nothing is estimated: it would take the terminal's time."""
-
-MOST_PAST = 2_000
-"""Jobs as which others come in each play."""
-
-MOST_RUNS = 20_000
-"""The newest runs, of which run times are taken."""
+__all__ = ["OwnCommands", "top"]
 
 Spaces = Annotated[
     list[str],
@@ -77,6 +62,7 @@ async def _show(target: ContextChoice, namespaces: list[str], history: RunHistor
     import anyio
 
     from multikueue.runtime.clock import SystemClock
+    from multikueue_console.commands.foreseen_starts import Outlook
     from multikueue_console.terminal.app import TopApp
     from multikueue_console.watch.fleet_watch import FleetWatch, scope_of
 
@@ -91,64 +77,6 @@ async def _show(target: ContextChoice, namespaces: list[str], history: RunHistor
             tasks.start_soon(outlook.run, client, history)
         await TopApp(watch, title=where, logs=commands.logs, act=act, expected=outlook.expected).run_async()
         tasks.cancel_scope.cancel()
-
-
-class Outlook:
-    """When jobs start that wait, by the run times in the history; computed again each minute."""
-
-    def __init__(self, fleet: SeenFleet) -> None:
-        self._fleet = fleet
-        self._told: dict[ObjectKey, Forecast | None] = {}
-
-    def expected(self, key: ObjectKey) -> str:
-        """The range of the start in UTC, or that it is unknown; empty for a job that nothing was computed of."""
-        if key not in self._told:
-            return ""
-        found = self._told[key]
-        if found is None:
-            return "unknown: too few jobs were seen, or too many wait before it"
-        return f"about {found.middle:%m-%d %H:%M}, in 4 of 5 cases from {found.low:%m-%d %H:%M} to {found.high:%m-%d %H:%M} UTC"
-
-    async def run(self, client: ClusterClient, history: RunHistory) -> None:
-        """Compute until it is cancelled. Who may not list flavors and namespaces gets no estimate."""
-        import anyio
-
-        from multikueue.api import kinds
-        from multikueue.errors import Forbidden
-
-        try:
-            flavors = (await client.list(kinds.RESOURCE_FLAVORS)).items
-            namespaces = (await client.list(kinds.NAMESPACES)).items
-        except Forbidden:
-            return
-        while True:
-            await self.compute(history, [*flavors, *namespaces])
-            await anyio.sleep(EVERY)
-
-    async def compute(self, history: RunHistory, more: Sequence[Object]) -> None:
-        """Compute once, with these flavors and namespaces."""
-        import random
-        from functools import partial
-
-        import anyio.to_thread
-
-        from multikueue_console.history.outlook import forecast, jobs_of, objects_of
-        from multikueue_console.history.run_times import RunTimes
-        from multikueue_console.history.store import HistoryUnavailable
-
-        now, seen = self._fleet.now(), self._fleet.seen
-        jobs = jobs_of(seen)
-        if sum(job.started is None for job in jobs) > MOST_WAITING:
-            self._told = {job.key: None for job in jobs if job.started is None}
-            return
-        try:
-            runs = await anyio.to_thread.run_sync(partial(history.runs, most=MOST_RUNS))
-        except HistoryUnavailable:
-            return  # the last estimates stay
-        past = [*jobs, *jobs_of(seen, is_over=True)][-MOST_PAST:]
-        objects, luck = [*more, *objects_of(seen)], random.Random(1)  # noqa: S311  # not a secret
-        compute = partial(forecast, objects, jobs, RunTimes(runs, now), now, luck, past=past)
-        self._told = await anyio.to_thread.run_sync(compute)
 
 
 class OwnCommands:

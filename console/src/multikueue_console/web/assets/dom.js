@@ -92,6 +92,17 @@ export function setClock(now) { ahead = now - Date.now() / 1000; }
 export function now() { return Date.now() / 1000 + ahead; }
 export function ago(at) { return at ? span(now() - at) : ""; }
 
+/** When a job starts in four of five cases; nothing where no estimate was made. */
+export function starting(range) {
+  if (range === undefined) return "";
+  if (range === null) return "unknown";
+  const [low, high] = range.map((at) => Math.max(0, at - now()));
+  if (high < 60) return "in about a minute";
+  const [size, unit] = high < 5400 ? [60, "min"] : high < 172800 ? [3600, "h"] : [86400, "d"];
+  const [from, to] = [Math.floor(low / size), Math.ceil(high / size)];
+  return from === to ? `in about ${to} ${unit}` : `in about ${from} to ${to} ${unit}`;
+}
+
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 export function when(at) { return at ? full.format(at * 1000) : ""; }

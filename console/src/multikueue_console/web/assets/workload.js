@@ -1,6 +1,6 @@
 // One workload: its story as a timeline over clusters, why it waits or runs there, its pods, events, logs and object.
 
-import { action, ago, amounts, ask, badge, command, h, link, local, now, s, seconds, span, time, update, when } from "./dom.js";
+import { action, ago, amounts, ask, badge, command, h, link, local, now, s, seconds, span, starting, time, update, when } from "./dom.js";
 import { get, live } from "./live.js";
 
 const TABS = [["why", "Why"], ["steps", "Story"], ["pods", "Pods"], ["events", "Events"], ["log", "Log"], ["object", "YAML"]];
@@ -29,7 +29,8 @@ export function workloadPage(main, namespace, name) {
     }
     const first = answer.obstacles?.[0];
     update(what, h("p", {}, local(answer.summary)), (answer.obstacles || []).map((each, number) => [number ? h("p", { class: "dim" }, `Also: ${local(each.text)}`) : null, each.repair ? h("div", { class: "repair" }, "What helps:", ...each.repair.commands.map(command), h("span", {}, `(${each.repair.by})`)) : null]),
-      story.place ? h("p", { class: "dim" }, `Place ${story.place} of ${story.line} in the line of `, link(`/queues/${row.cluster_queue}`, row.cluster_queue), first && first.repair ? "" : ".") : null);
+      story.place ? h("p", { class: "dim" }, `Place ${story.place} of ${story.line} in the line of `, link(`/queues/${row.cluster_queue}`, row.cluster_queue), first && first.repair ? "" : ".") : null,
+      story.starts !== undefined ? h("p", { class: "dim" }, story.starts ? `Starts ${starting(story.starts)}, in four of five cases.` : "When it starts is unknown: too few jobs were seen, or too many wait before it.") : null);
     update(line, h("h2", { id: "time-title" }, "Timeline"), timeline(story));
     update(bar, TABS.map(([key, title]) => h("button", { type: "button", role: "tab", id: `tab-${key}`, "data-tab": key, "aria-selected": String(key === tab), tabindex: key === tab ? "0" : "-1" }, title)));
     if (tab === "why" || tab === "steps") show();

@@ -1,6 +1,6 @@
 // All workloads: filters, columns and order are in the address, so that a link shows what its sender saw.
 
-import { ago, amounts, ask, badge, h, link, now, span } from "./dom.js";
+import { ago, amounts, ask, badge, h, link, now, span, starting } from "./dom.js";
 import { get, live } from "./live.js";
 import { go, query } from "./route.js";
 import { virtualTable } from "./table.js";
@@ -17,7 +17,8 @@ const COLUMNS = [
   { name: "state", title: "State", width: "8rem", min: 8, cell: (row) => badge(get(row, "state")) },
   { name: "queue", title: "Queue", width: "minmax(7rem, 1fr)", min: 7, cell: text("queue") },
   { name: "cluster", title: "Cluster", width: "minmax(8rem, 1fr)", min: 8, cell: (row) => get(row, "cluster") || (get(row, "nominated").length ? `? ${get(row, "nominated").join(", ")}` : "") },
-  { name: "place", title: "Place", width: "5rem", min: 5, num: true, cell: (row) => String(places.get(get(row, "uid")) || "") },
+  { name: "place", title: "Place", width: "5rem", min: 5, num: true, cell: (row) => String(places.get(get(row, "uid"))?.place || "") },
+  { name: "starts", title: "Starts", width: "minmax(9rem, 1fr)", min: 9, cell: (row) => (get(row, "state") === "Pending" ? starting(places.get(get(row, "uid"))?.starts) : "") },
   { name: "priority", title: "Priority", width: "5.5rem", min: 5.5, num: true, cell: text("priority") },
   { name: "amounts", title: "Asks for", width: "minmax(8rem, 1.2fr)", min: 8, cell: (row) => amounts(get(row, "amounts")) },
   { name: "run", title: "Ran", width: "6rem", min: 6, num: true, cell: (row) => (runTime(row) ? span(runTime(row)) : "") },
@@ -26,7 +27,7 @@ const COLUMNS = [
   { name: "user", title: "User", width: "8rem", min: 8, cell: text("user") },
   { name: "evictions", title: "Evictions", width: "6rem", min: 6, num: true, cell: (row) => String(get(row, "evictions") || "") },
 ];
-const USUAL = ["name", "namespace", "state", "queue", "cluster", "place", "run", "created", "reason"];
+const usual = () => ["name", "namespace", "state", "queue", "cluster", "place", ...(live.hello.history ? ["starts"] : []), "run", "created", "reason"];
 
 export const href = (row) => `/workloads/${encodeURIComponent(get(row, "namespace"))}/${encodeURIComponent(get(row, "workload"))}`;
 
@@ -48,7 +49,7 @@ export function chosen(rows, wanted) {
   }
   const sorted = wanted.sort || "-created";
   const name = sorted.replace(/^-/, ""), sign = sorted[0] === "-" ? -1 : 1;
-  const key = name === "run" ? runTime : name === "place" ? (row) => places.get(row[column.uid]) || Infinity : name === "amounts" ? (row) => row[column.amounts]["nvidia.com/gpu"] * 1e9 || row[column.amounts].cpu || 0 : (row) => row[column[name]];
+  const key = name === "run" ? runTime : name === "place" ? (row) => places.get(row[column.uid])?.place || Infinity : name === "starts" ? (row) => places.get(row[column.uid])?.starts?.[1] ?? Infinity : name === "amounts" ? (row) => row[column.amounts]["nvidia.com/gpu"] * 1e9 || row[column.amounts].cpu || 0 : (row) => row[column[name]];
   const keyed = found.map((row) => [key(row), row]);
   keyed.sort(([a, x], [b, y]) => (a < b ? -sign : a > b ? sign : x[column.uid] < y[column.uid] ? -1 : 1));
   return keyed.map(([, row]) => row);
@@ -57,7 +58,7 @@ export function chosen(rows, wanted) {
 export function workloadsPage(main) {
   const title = h("h1", {}, "Workloads"), count = h("span", { class: "dim", role: "status" });
   const filters = h("div", { class: "filters" });
-  const columns = () => (query().columns || USUAL.join(",")).split(",");
+  const columns = () => (query().columns || usual().join(",")).split(",");
   const set = (change) => go({ ...query(), ...change }, true);
   const table = virtualTable({
     label: "Workloads", columns: COLUMNS, open: (row) => row && go(href(row)),
@@ -93,7 +94,7 @@ export function workloadsPage(main) {
     const shown = columns();
     list.replaceChildren(...COLUMNS.map((each) => h("label", {}, h("input", { type: "checkbox", checked: shown.includes(each.name), onchange: (event) => {
       const next = COLUMNS.map((c) => c.name).filter((name) => (name === each.name ? event.target.checked : columns().includes(name)));
-      set({ columns: next.join(",") === USUAL.join(",") ? "" : next.join(",") });
+      set({ columns: next.join(",") === usual().join(",") ? "" : next.join(",") });
     } }), each.title)));
     filters.replaceChildren(chooser("state", "State", STATES), chooser("namespace", "Namespace", values.namespace), chooser("queue", "Queue", values.queue), chooser("cluster", "Cluster", values.cluster),
       ...others.map((name) => h("button", { type: "button", onclick: () => set({ [name]: "" }), "aria-label": `Remove the filter ${name}` }, `${name === "q" ? "" : `${name}: `}${wanted[name]} ×`)),
@@ -114,13 +115,13 @@ export function workloadsPage(main) {
   }
 
   async function askPlaces() {
-    if (!columns().includes("place") || performance.now() - asked < 1500) return;
+    if (!["place", "starts"].some((each) => columns().includes(each)) || performance.now() - asked < 1500) return;
     if (live.whole) asked = performance.now();
     const uids = table.visible().filter((row) => get(row, "state") === "Pending" && !get(row, "cluster")).map((row) => get(row, "uid"));
     for (const uid of [...places.keys()]) if (places.size > 5000) places.delete(uid);
     if (!uids.length) return;
     try {
-      for (const [uid, place] of Object.entries(await (await ask(`/api/places?uids=${uids.slice(0, 200).join(",")}`)).json())) places.set(uid, place);
+      for (const [uid, told] of Object.entries(await (await ask(`/api/places?uids=${uids.slice(0, 200).join(",")}`)).json())) places.set(uid, told);
       table.repaint();
     } catch { /* the next look may tell */ }
   }
