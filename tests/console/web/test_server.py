@@ -255,6 +255,14 @@ async def test_streams_are_bounded(office: Office, monkeypatch: pytest.MonkeyPat
     assert (await office.get("/api/stream", "alice"))[0] == 429
 
 
+async def test_pages_that_were_left_do_not_count_as_open(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_STREAMS", 2)
+
+    for _ in range(4):
+        assert names(await office.events("alice", until="whole")) == {"of-alice"}
+        await anyio.sleep(0.05)
+
+
 async def test_tokens_are_guessed_at_the_rate_of_strangers(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "RATE", 0.0)
     office.server.strangers.spend(0.0)

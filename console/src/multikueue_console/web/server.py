@@ -78,6 +78,13 @@ Connect = Callable[[Person], AbstractAsyncContextManager["WatchingClient"]]
 """A client with the credentials of that person."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stream:
+    session: Session
+    request: web.Request
+    scope: anyio.CancelScope
+
+
 class ConsoleServer:
     """Serves the watch to browsers. `connect` gives the client for calls in somebody's own name; `history` is read where there
     is one, and stays open. `starts` tells when jobs start that wait: None for unknown; one that is missing has no estimate."""
@@ -99,7 +106,7 @@ class ConsoleServer:
         self._pages, self._connect = WorkloadPages(watch, connect), connect
         self._starts = starts
         self._past = PastUse(history, watch.now) if history is not None else None
-        self._streams = 0
+        self._streams: list[_Stream] = []
         self.strangers = Session(Person(), clock.monotonic())
         self._hosts: frozenset[str] = frozenset()
         self._assets = {each.name: each.read_bytes() for each in files(__package__).joinpath("assets").iterdir()}
@@ -282,8 +289,7 @@ class ConsoleServer:
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         session = request[_SESSION]
-        if session.streams >= MOST_STREAMS or self._streams >= ALL_STREAMS:
-            raise web.HTTPTooManyRequests(text="too many pages are open")
+        stream = self._begin_stream(session, request)
         answer = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
         hello = {
             "name": self._options.name,
@@ -294,21 +300,31 @@ class ConsoleServer:
             "history": self._past is not None,
         }
         last = request.headers.get("Last-Event-ID", "")
-        session.streams += 1
-        self._streams += 1
         try:
-            await answer.prepare(request)
-            looked = partial(self._visible, session)
-            async for piece in events_for(self._watch, self._pictures, looked, hello, last):
-                with anyio.fail_after(WRITE_TIMEOUT):
-                    await answer.write(piece)
+            with stream.scope:
+                await answer.prepare(request)
+                looked = partial(self._visible, session)
+                async for piece in events_for(self._watch, self._pictures, looked, hello, last):
+                    with anyio.fail_after(WRITE_TIMEOUT):
+                        await answer.write(piece)
         except (ConnectionError, TimeoutError, ApiError, ClusterUnreachable):
             if request.transport is not None:
                 request.transport.abort()
         finally:
-            session.streams -= 1
-            self._streams -= 1
+            self._streams.remove(stream)
         return answer
+
+    def _begin_stream(self, session: Session, request: web.Request) -> _Stream:
+        """Of pages that were left the streams end: they would notice only when they write."""
+        for each in self._streams:
+            if each.request.transport is None:
+                each.scope.cancel()
+        going = [each for each in self._streams if not each.scope.cancel_called]
+        if len(going) >= ALL_STREAMS or sum(each.session is session for each in going) >= MOST_STREAMS:
+            raise web.HTTPTooManyRequests(text="too many pages are open")
+        begun = _Stream(session, request, anyio.CancelScope())
+        self._streams.append(begun)
+        return begun
 
     async def _places(self, request: web.Request) -> web.Response:
         visible = await self._seen_by(request)

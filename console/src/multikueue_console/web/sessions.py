@@ -30,11 +30,10 @@ _PROGRAM = "program:"
 
 @dataclass(slots=True)
 class Session:
-    """One browser, or one program. `streams`: how many it has open; `left`: requests that it may make at once."""
+    """One browser, or one program. `left`: requests that it may make at once."""
 
     person: Person
     used: float
-    streams: int = 0
     left: float = field(default=BURST)
 
     def spend(self, now: float) -> bool:
