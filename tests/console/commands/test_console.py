@@ -1,13 +1,18 @@
-"""`multikueue console`: what it refuses to serve. That it serves is shown by the demo's page (`--web`)."""
+"""`multikueue console`: what it refuses to serve, and that it serves a history with actions."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from typer.testing import CliRunner
 
 from multikueue.cli import app
+from tests.cli.conftest import World
 
 
 @pytest.mark.parametrize(
@@ -28,3 +33,16 @@ def test_options_that_make_no_sense_are_refused(tmp_path: Path, options: tuple[s
 
     assert told.exit_code == 2
     assert says in " ".join(told.output.replace("│", " ").split())
+
+
+def test_it_serves_a_history_and_actions(world: World, tmp_path: Path) -> None:
+    options = ("--no-browser", "--actions", "--history", f"sqlite:///{tmp_path / 'history.db'}", "-n", "team")
+    command = [sys.executable, "-m", "multikueue", "console", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+        try:
+            assert process.stdout is not None, "it is a pipe"
+            with urlopen(process.stdout.readline().partition("/login")[0] + "/healthz", timeout=10) as answer:
+                assert answer.read() == b"ok"
+        finally:
+            process.terminate()
+    assert (tmp_path / "history.db").exists()
