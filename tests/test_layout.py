@@ -74,6 +74,8 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/quota/workload/ends.py": "quota/scheduler/test_backfill.py",
     "multikueue/web/serving.py": "web/test_certificates.py",
     "multikueue_console/watch/fleet_watch.py": "console/web/test_server.py",
+    "multikueue_console/commands/acts.py": "console/web/test_server.py",
+    "multikueue_console/web/past_use.py": "console/web/test_server.py",
     "multikueue_console/web/rights.py": "console/web/test_server.py",
     "multikueue_console/web/stream.py": "console/web/test_server.py",
     "multikueue_console/web/workload_pages.py": "console/web/test_server.py",

@@ -1,4 +1,4 @@
-"""The console's server over HTTP: two people of two namespaces, and a laptop's one."""
+"""The console's server over HTTP, two people of two namespaces, and a laptop's one: one file, as they share an office."""
 
 from __future__ import annotations
 
