@@ -15,6 +15,7 @@ import anyio
 import anyio.to_thread
 
 from multikueue.answers.answer import JobAnswer
+from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kueue.workload import FINISHED, Workload
 from multikueue.cli.access.connection import ContextChoice
 from multikueue.cli.access.manager_settings import load_settings
@@ -132,11 +133,11 @@ class AsyncJob:
         seconds, and MultiKueueError if the job is deleted meanwhile.
         """
         with anyio.fail_after(timeout):
-            while True:
-                workload = await self._workload()
-                if workload is not None and workload.has(FINISHED):
-                    return int(await code_of(self._client, self._reach, workload))
+            workload = await self._workload()
+            while workload is None or not workload.has(FINISHED):
                 await anyio.sleep(POLL_INTERVAL.total_seconds())
+                workload = await self._again(workload)
+            return int(await code_of(self._client, self._reach, workload))
 
     async def logs(self, *, pod: str = "", container: str = "", tail: int | None = None) -> str:
         """The present logs of the job's pods: of each the container that `kubectl logs` would choose, one after the other.
@@ -162,6 +163,15 @@ class AsyncJob:
         if await look_without_workload(self._client, self.namespace, self.name, mine) is not None:
             return None
         return pick(mine, self.name, self.namespace)[1]
+
+    async def _again(self, known: Workload | None) -> Workload | None:
+        """The same one, without a list of all where its name is known."""
+        if known is None:
+            return await self._workload()
+        try:
+            return await self._client.get(WORKLOADS, known.key)
+        except NotFound:
+            return await self._workload()
 
     async def _lines(self, choice: LogChoice) -> AsyncIterator[str]:
         workload = await self._workload()
