@@ -44,9 +44,10 @@ def _anyio_backend() -> str:
 async def _show(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Show]:
     logs.configure(Log(level="error"))
     async with fleet(tmp_path_factory.mktemp("history")) as show:
+        show.submit("report-0", "nightly", seconds=1)
+        await show.until(lambda: any(row.state == "Finished" for row in show.watch.feed))
         show.busy()
         await show.until(lambda: sum(row.state == "Running" for row in show.watch.feed) > 5)
-        await show.until(lambda: any(row.state == "Finished" for row in show.watch.feed))
         show.world.manager.patch(
             kinds.MULTIKUEUE_CLUSTERS,
             ObjectKey("", "oslo"),
