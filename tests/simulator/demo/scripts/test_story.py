@@ -70,3 +70,11 @@ def test_what_happens_is_told_in_a_line_of_a_small_terminal(faults: str) -> None
 def test_a_burst_by_hand_has_names_of_its_own() -> None:
     jobs = burst(3, at=7.0, seed=1, first=91)
     assert [(job.name, job.at) for job in jobs] == [("job-091", 7.0), ("job-092", 7.0), ("job-093", 7.0)]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7])
+def test_each_job_fits_its_queue_and_some_worker(workers: int) -> None:
+    play = story(workers=workers, jobs=300, seed=1)
+    room = {queue.name: queue.cpu for queue in play.layout.queues}
+    largest = max(worker.cpu for worker in play.layout.workers)
+    assert [job.name for job in play.script.submissions if job.cpu > min(room[job.queue], largest)] == []

@@ -50,8 +50,10 @@ def story(*, workers: int, jobs: int, seed: int, faults: str = "all") -> Play:
 
 
 def layout(workers: int) -> Layout:
-    """A world with this many workers. The two queues of the manager share the workers' CPUs two to one."""
+    """A world with this many workers. The two queues of the manager share the workers' CPUs two to one; one worker alone is
+    the largest, so that each job fits its queue."""
     sizes = [*SIZES, *((f"worker{number}", SIZES[1][1]) for number in range(len(SIZES) + 1, workers + 1))][:workers]
+    sizes = sizes if workers > 1 else [SIZES[-1]]
     total = sum(cpu for _, cpu in sizes)
     quotas = (total - total // 3, total // 3)
     return Layout(
