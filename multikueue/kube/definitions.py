@@ -7,18 +7,20 @@ API server drops fields that it does not know without a word, and refuses lists 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
 from multikueue.api.kinds import WORKLOADS
-from multikueue.errors import ApiError, Forbidden, NotFound
+from multikueue.errors import ApiError, Forbidden, InvalidObject, NotFound
 from multikueue.kube.cluster_client import ClusterClient
+from multikueue.kube.decode import UNREADABLE
 
 __all__ = ["Definitions", "definitions", "kueue_release", "lost", "served_versions"]
 
 Schema = Mapping[str, Any]
+T = TypeVar("T")
 
 _DOCUMENT = f"/openapi/v3/apis/{WORKLOADS.api_version}"
 _RELEASE = re.compile(r":v([0-9]+\.[0-9]+\.[0-9]+)(?=@|$)")
@@ -54,24 +56,21 @@ class Definitions(msgspec.Struct, frozen=True):
 
 
 async def definitions(client: ClusterClient) -> Definitions | None:
-    """The definitions of a cluster; None if it does not show them, or has no Kueue."""
+    """The definitions of a cluster; None if it does not show them, or has no Kueue. Raises InvalidObject for answers that are
+    no definitions."""
     try:
         versions = await served_versions(client)
-        document = await _read(client, _DOCUMENT)
+        return await _read(client, _DOCUMENT, lambda document: _defined(versions, document))
     except (Forbidden, NotFound):
         return None
-    spec = _spec(document)
-    if spec is None:
-        return None
-    pod_sets = spec.get("properties", {}).get("podSets", {})
-    return Definitions(versions, frozenset(_fields(spec)), pod_sets.get("maxItems", 0))
 
 
 async def served_versions(client: ClusterClient) -> tuple[str, ...]:
     """The versions of Kueue's API that a cluster serves. Raises as `ClusterClient.request` does; NotFound without Kueue's
-    definitions."""
-    group = await _read(client, f"/apis/{WORKLOADS.group}")
-    return tuple(each["version"] for each in group.get("versions", ()))
+    definitions, InvalidObject for an answer that is no APIGroup."""
+    return await _read(
+        client, f"/apis/{WORKLOADS.group}", lambda group: tuple(each["version"] for each in group.get("versions", ()))
+    )
 
 
 async def kueue_release(client: ClusterClient, *, is_exact: bool = False) -> str:
@@ -121,15 +120,27 @@ def _image_release(deployment: bytes) -> str:
     return next((tag[1] for tag in tags if tag), "")
 
 
-async def _read(client: ClusterClient, path: str) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(await client.request("GET", path))
-    return found
+async def _read(client: ClusterClient, path: str, read: Callable[[dict[str, Any]], T]) -> T:
+    """What `read` makes of an answer, which may be anything: a worker may be hostile."""
+    answer = await client.request("GET", path)
+    try:
+        return read(msgspec.json.decode(answer))
+    except (*UNREADABLE, AttributeError, KeyError, TypeError) as error:
+        raise InvalidObject(path, "the answer", "an object of Kubernetes", answer[:50]) from error
 
 
 def lost(here: Definitions, there: Definitions) -> tuple[str, ...]:
     """The fields that a copy loses on that cluster: the outermost unknown ones."""
     unknown = here.fields - there.fields
     return tuple(sorted(field for field in unknown if field.rpartition(".")[0] not in unknown))
+
+
+def _defined(versions: tuple[str, ...], document: Schema) -> Definitions | None:
+    spec = _spec(document)
+    if spec is None:
+        return None
+    most = spec.get("properties", {}).get("podSets", {}).get("maxItems")
+    return Definitions(versions, frozenset(_fields(spec)), most if isinstance(most, int) else 0)
 
 
 def _spec(document: Schema) -> Schema | None:

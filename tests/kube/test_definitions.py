@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
+from typing import Any
 
 import pytest
 
 from fakekube.model.wire import Refused
+from multikueue.errors import InvalidObject, NotFound
 from multikueue.kube.definitions import Definitions, definitions, kueue_release, lost
 from multikueue.registration.preflight import Finding, preflight
 from tests.cli.cluster import Cluster, Fake, Tree
@@ -150,3 +153,53 @@ async def test_the_release_is_as_exact_as_is_told(documents_there: Tree, release
 
     assert await kueue_release(there) == release
     assert await kueue_release(there, is_exact=True) == exact
+
+
+GROUP, DOCUMENT = documents(PLAIN, 8)
+KIND = {"group": "kueue.x-k8s.io", "version": "v1beta2", "kind": "Workload"}
+
+
+class Garbling:
+    """A cluster that answers one path with anything."""
+
+    def __init__(self, path: str, answer: bytes) -> None:
+        self._answers = {name: json.dumps(told).encode() for name, told in documents(PLAIN, 8).items()} | {path: answer}
+
+    async def request(self, _method: str, path: str) -> bytes:
+        if path not in self._answers:
+            raise NotFound(404, "NotFound", path)
+        return self._answers[path]
+
+
+def _spec_is(spec: object) -> bytes:
+    schema = {"x-kubernetes-group-version-kind": [KIND], "properties": {"spec": spec}}
+    return json.dumps({"components": {"schemas": {"Workload": schema}}}).encode()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        *(
+            (path, answer)
+            for path in (GROUP, DOCUMENT)
+            for answer in (b"", b"\0\1", b"\xff", b"[1]", b'"x"', b"[" * 9999)
+        ),
+        (GROUP, b'{"versions": 7}'),
+        (GROUP, b'{"versions": [{"name": "v1"}]}'),
+        (DOCUMENT, b'{"components": []}'),
+        (DOCUMENT, b'{"components": {"schemas": {"Workload": 7}}}'),
+        (DOCUMENT, _spec_is([])),
+        (DOCUMENT, _spec_is({"properties": {"podSets": 7}})),
+    ],
+)
+async def test_an_answer_that_is_no_definition_is_told(path: str, answer: bytes) -> None:
+    client: Any = Garbling(path, answer)
+    with pytest.raises(InvalidObject, match="expected an object of Kubernetes"):
+        await kueue_release(client)
+
+
+@pytest.mark.anyio
+async def test_a_number_of_pod_sets_that_is_none_is_not_told() -> None:
+    client: Any = Garbling(DOCUMENT, _spec_is({"properties": {"podSets": {"maxItems": "many"}}}))
+    assert await kueue_release(client) == "0.16"
