@@ -20,6 +20,7 @@ from multikueue.api.kueue.workload import (
     QUOTA_RESERVED,
     SUCCEEDED,
     Workload,
+    WorkloadStatus,
     is_made_of_another,
 )
 from multikueue.api.meta import Condition, Object, render_time
@@ -252,6 +253,13 @@ def attempt_of(local: Workload) -> str:
                 return ""
             return f"{_mark(condition.last_transition_time)}/{local.metadata.uid}"
     return ""
+
+
+def ends_attempt(status: WorkloadStatus) -> bool:
+    """Whether a status gives back the reservation that a workload has, or is about to."""
+    holds = {each.type: each.status == "True" for each in status.conditions}
+    is_over = any(check.state in ("Retry", "Rejected") for check in status.admission_checks)
+    return is_over or not holds.get(QUOTA_RESERVED) or holds.get(EVICTED, False)
 
 
 def is_of_attempt(item: Object | None, local: Workload, attempt: str) -> bool:

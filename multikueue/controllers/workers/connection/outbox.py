@@ -39,7 +39,7 @@ from multikueue.dispatch.copies.effects import (
     effects,
 )
 from multikueue.dispatch.copies.plan import Plan
-from multikueue.dispatch.remote import Asked, attempt_of
+from multikueue.dispatch.remote import Asked, attempt_of, ends_attempt
 from multikueue.errors import (
     AlreadyExists,
     ApiError,
@@ -112,7 +112,7 @@ class Outbox:
         for action in first:
             await self._perform_one(action, key)
         for action in self._left(key, plan) if first and plan.is_running_on(self.worker.name) else left:
-            if isinstance(action, CreateJob) and not self._may_run_beside(key, plan):
+            if isinstance(action, CreateJob) and not (self._may_run_beside(key, plan) or self._is_ending(key)):
                 await self._perform_one(action, key)
         return any(isinstance(action, CreateWorkload) for action in first)
 
@@ -152,6 +152,11 @@ class Outbox:
     def _may_run_beside(self, key: ObjectKey, plan: Plan) -> bool:
         """Whether another worker has, or may have, the job by now. The next plan takes account of it (I1)."""
         return any(name not in plan.lost for name in self.context.store.may_run_beside(key, self.worker.name))
+
+    def _is_ending(self, key: ObjectKey) -> bool:
+        """Whether the attempt ends by a write under way. A job that began now might end, too, before it is removed."""
+        status = self.context.store.written.get(key)
+        return status is not None and ends_attempt(status)
 
     async def _create_workload(self, action: CreateWorkload, key: ObjectKey) -> None:
         with self.worker.expectations.creating(key):

@@ -527,6 +527,10 @@ MEANWHILE = (
     "its job is gone",
     "another plan",
     "asked elsewhere",
+    "its quota is being given back",
+    "its eviction is being written",
+    "another attempt is being written",
+    "its message is being written",
 )
 
 
@@ -562,11 +566,19 @@ async def test_a_job_is_started_on_a_look_of_its_own(meanwhile: str, monkeypatch
                 world.store.plans.put(key, Plan(local=local, attempt=attempt, at=world.now()))
             case "asked elsewhere":
                 world.store.worker("w2").ask_for_job(key, Asked(attempt, world.now()))
+            case "its quota is being given back":
+                world.store.writes(key, workload("job").queue("main").build().status)
+            case "its eviction is being written":
+                world.store.writes(key, workload("job").reserved().evicted().build().status)
+            case "another attempt is being written":
+                world.store.writes(key, workload("job").reserved().check("mk", "Retry").build().status)
+            case "its message is being written":
+                world.store.writes(key, local.status)
         return await get(kind, name)
 
     monkeypatch.setattr(cluster, "get", while_it_is_read)
     await world.outboxes["w1"].reconcile(key)
-    assert world.runs_on() == (["w1"] if meanwhile == "nothing" else [])
+    assert world.runs_on() == (["w1"] if meanwhile in ("nothing", "its message is being written") else [])
 
 
 ERROR = "500 InternalError: no answer in time"
