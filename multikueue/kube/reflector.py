@@ -4,7 +4,7 @@ A round lists the collection in pages, hands it to the sink, then watches from i
 
 - The end of a stream is normal. The next watch starts at the last version.
 - An expired version, in either form, causes a new list. The sink finds the objects deleted meanwhile.
-- A server that was unreachable must know the version before the next watch from it.
+- A server that was unreachable, or whose connection broke, must know the version before the next watch from it.
 - A bookmark of an older version than the last one is that of a server restored from a backup: a new list.
 - A silent connection is a broken one.
 - Every repetition comes after a pause.
@@ -308,7 +308,7 @@ class Reflector(Generic[T]):
             self._fruitless += is_fresh
             raise
         except (ApiError, ClusterUnreachable, _Broken) as error:
-            self._away = opened is None and isinstance(error, ClusterUnreachable)
+            self._away = isinstance(error, ClusterUnreachable)
             if opened is not None or isinstance(error, (Invalid, NotFound, ServerError)):
                 self._doubt_version(lived=anyio.current_time() - opened if opened is not None else 0.0)
             raise

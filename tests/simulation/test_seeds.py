@@ -14,7 +14,7 @@ from multikueue_simulator.simulation.runs.batch import Tally, run_batch
 SEEDS = (
     *range(50),
     *(3000882, 3001628, 3003984, 3005229, 4001455, 4001746, 4004465),
-    *(5000953, 5000990, 5002048, 5002130, 5002359, 5004306),
+    *(5000953, 5000990, 5002048, 5002130, 5002359, 5004306, 5007849, 5008232, 5009011),
 )
 """The large ones have failed before."""
 
