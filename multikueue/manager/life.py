@@ -92,6 +92,7 @@ class Manager:
     on_decision: OnDecision | None = None
     leftovers: Leftovers | None = None
     readiness: Readiness = field(init=False)
+    progress: DispatchProgress = field(init=False, default_factory=DispatchProgress)
 
     @property
     def settings(self) -> Settings:
@@ -108,7 +109,7 @@ class Manager:
         async with Server(
             ready=self._unready,
             known=_known(context.store, defaults),
-            details=partial(self._details, context.queues, DispatchProgress()),
+            details=partial(self._details, context.queues),
             adapters=context.store.adapters,
         ) as server:
             async with anyio.create_task_group() as tasks:
@@ -187,13 +188,17 @@ class Manager:
     def _unready(self) -> str | None:
         return self.readiness.problem
 
-    def _details(self, queues: WorkQueues, progress: DispatchProgress) -> Mapping[str, str]:
-        """The parts of readiness, with what may go wrong later: `dispatch` counts as a problem, `log` does not."""
+    def _standstill(self, queues: WorkQueues) -> str:
+        """Why dispatch does not go on; empty if it does."""
         waiting, taken = len(queues.workloads), queues.workloads.depth().taken
+        return self.progress.problem(waiting=waiting, taken=taken, now=self.clock.now())
+
+    def _details(self, queues: WorkQueues) -> Mapping[str, str]:
+        """The parts of readiness, with what may go wrong later: `dispatch` counts as a problem, `log` does not."""
         dropped = STDERR.dropped
         return {
             **self.readiness.details,
-            DISPATCH: progress.problem(waiting=waiting, taken=taken, now=self.clock.now()),
+            DISPATCH: self._standstill(queues),
             "log": f"{dropped} lines could not be written" if dropped else "",
         }
 
@@ -227,6 +232,7 @@ class Manager:
 
         async def render() -> bytes:
             self.metrics.role = self.leadership.role
+            self.metrics.dispatch_stalled.set(bool(self._standstill(context.queues)))
             return await anyio.to_thread.run_sync(self.metrics.render, await figures.gather())
 
         return render

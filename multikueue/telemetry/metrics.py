@@ -329,6 +329,16 @@ class Metrics:
                 registry=registry,
             )
         )
+        self._acting = Gauge(
+            "multikueue_acting",
+            "1 while this process acts: it leads, or there is no election; 0 while it stands by",
+            registry=registry,
+        )
+        self.dispatch_stalled = Gauge(
+            "multikueue_dispatch_stalled",
+            "1 while workloads wait and no controller has looked at one for a minute, as /readyz says",
+            registry=registry,
+        )
         self._longest_turn = Gauge(
             "multikueue_event_loop_longest_turn_seconds",
             "Longest time since the start that the event loop was busy with one thing",
@@ -442,6 +452,7 @@ class Metrics:
 
     def render(self, state: Iterable[Metric] = ()) -> bytes:
         """All metrics in the text format of Prometheus, after `state`. Takes milliseconds: call it in a thread."""
+        self._acting.set(self.role != "follower")
         return generate_latest(_Exposition(self.registry, tuple(state), self.role, self._told))
 
 

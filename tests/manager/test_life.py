@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import anyio
 import pytest
 from structlog.testing import capture_logs
 
+from multikueue.api.meta import ObjectKey
 from multikueue.errors import ConfigurationError
 from multikueue.manager import life
 from multikueue.manager.life import Manager
-from multikueue.manager.readiness import Readiness
+from multikueue.manager.readiness import STANDSTILL, Readiness
 from multikueue.roles import Runnables
+from multikueue.runtime import Clock
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, InForce, Role, Settings
 from multikueue.settings.tree import Webhook
 from multikueue.testing import NOW
 from multikueue.web.server import Server
 from tests.cluster import Cluster
+from tests.controllers.table import table
 
 pytestmark = pytest.mark.anyio
 
@@ -55,3 +60,19 @@ async def test_a_webhook_that_kueue_has_already_is_warned_of(
     with capture_logs() as logs:
         await Manager(InForce(settings), Cluster("manager", lambda: NOW))._serve_webhook(cast("Server", None))
     assert [entry["event"] for entry in logs if entry["log_level"] == "warning"] == ["webhook.not_needed"] * told
+
+
+async def test_a_scrape_says_that_dispatch_stands_still_though_nobody_asks_for_readiness() -> None:
+    now = [NOW, NOW + STANDSTILL]
+    world = table()
+    manager = Manager(InForce(Settings()), world.manager, clock=cast("Clock", SimpleNamespace(now=lambda: now[0])))
+    parts = manager.assemble()
+    render = manager._renderer(parts.context, parts.observer)
+    parts.context.queues.workloads.add(ObjectKey("team", "waits"))
+
+    found = []
+    for _ in range(2):
+        found.append(re.findall(r"^multikueue_dispatch_stalled (\S+)$", (await render()).decode(), re.MULTILINE))
+        now.pop(0)
+
+    assert found == [["0.0"], ["1.0"]]

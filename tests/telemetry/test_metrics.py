@@ -79,6 +79,13 @@ def test_only_kueues_metrics_carry_the_role_and_it_may_change() -> None:
     assert found["multikueue_sweeps_total"] == {labels(): 0}
 
 
+@pytest.mark.parametrize(("role", "acts"), [("standalone", 1), ("leader", 1), ("follower", 0)])
+def test_whoever_stands_by_does_not_act(role: str, acts: int) -> None:
+    metrics = Metrics()
+    metrics.role = role
+    assert read(metrics)["multikueue_acting"] == {labels(): acts}
+
+
 def test_nothing_is_exposed_about_creation_times() -> None:
     metrics = Metrics()
     metrics.dispatched("cq", "w1").inc()
