@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.manager.process import KUEUES_LEASE
 from multikueue.settings import LeaderElection, Settings, Shutdown
 from multikueue.web.visibility import SERVED
-from tests.project.files import ROOT, objects, read, rows
+from tests.project.files import ROOT, objects
 
 DEPLOY = ROOT / "deploy"
 OVERLAYS = {
@@ -319,24 +318,6 @@ def test_the_image_is_of_this_version(overlay: str) -> None:
 
     assert image["name"] == container()["image"]
     assert image["newTag"] == __version__
-
-
-def test_alerts_are_about_metrics_and_settings_that_there_are() -> None:
-    monitor, rule = objects((DEPLOY / "components" / "monitoring" / "monitoring.yaml").read_text())
-    (group,) = rule["spec"]["groups"]
-    documented = {name for name, _ in rows(read("docs/metrics.md"))}
-
-    for alert in group["rules"]:
-        used = set(re.findall(r"(?:multikueue|kueue)_\w+", alert["expr"]))
-        assert used
-        assert used <= documented
-        assert alert["alert"] in documented
-        assert alert["annotations"].keys() == {"summary", "description"}
-    text = " ".join(alert["annotations"]["description"] for alert in group["rules"])
-    named = set(re.findall(r"\b[a-z_]+\.[a-z_]+\b", text))
-    assert named <= {leaf.name for leaf in settings.leaves()}
-    assert monitor["spec"]["selector"] == {"matchLabels": SELECTED}
-    assert {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]} <= set(ports("standalone"))
 
 
 def test_the_network_policy_lets_in_what_is_served_and_nothing_else() -> None:

@@ -1,0 +1,171 @@
+"""The alerts that are deployed ask for metrics, labels, settings, commands and pages that there are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from multikueue import settings
+from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue.clusters import FLEET_LABEL
+from multikueue.controllers.metrics import collector
+from multikueue.controllers.metrics.collector import StateCollector
+from multikueue.settings import Quota
+from multikueue.telemetry.metrics import KUEUE, TURNS, Metrics
+from tests.controllers.table import table
+from tests.project.files import ROOT, objects, read, rows, section
+from tests.project.test_commands import COMMANDS, calls
+from tests.project.test_deploy import DEPLOY, SELECTED, ports
+from tests.project.test_docs import anchors
+
+FOLDER = DEPLOY / "components/monitoring"
+MONITOR, RULE = objects((FOLDER / "monitoring.yaml").read_text())
+(GROUP,) = RULE["spec"]["groups"]
+ALERTS: dict[str, dict[str, Any]] = {alert["alert"]: alert for alert in GROUP["rules"]}
+QUERIES = {f"alert {name}": alert["expr"] for name, alert in ALERTS.items()}
+
+SERIES = re.compile(r"\b((?:multikueue|kueue|process|python)_\w+)(?:\{([^}]*)\})?")
+MATCHER = re.compile(r'(\w+)(?:=~|!~|!=|=)"[^"]*"')
+GROUPING = re.compile(r"\b(?:by|on|without|ignoring) \(([^)]*)\)")
+SCRAPED = {"instance"}
+"""Labels that Prometheus adds."""
+
+
+FAMILIES = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily, "histogram": HistogramMetricFamily}
+
+
+def samples(family: Metric) -> Iterator[tuple[str, set[str]]]:
+    """The names of samples that a family has, each with its labels."""
+    labels = {*getattr(family, "_labelnames", ())}
+    match family:
+        case CounterMetricFamily():
+            yield f"{family.name}_total", labels
+        case HistogramMetricFamily():
+            yield f"{family.name}_bucket", labels | {"le"}
+            yield from ((f"{family.name}_{part}", labels) for part in ("count", "sum"))
+        case _:
+            yield family.name, labels
+
+
+def counted() -> Iterator[tuple[str, set[str]]]:
+    """What the instruments have."""
+    registry = Metrics(has_local_queues=True).registry
+    for each in registry._collector_to_names:
+        if isinstance(each, MetricWrapperBase):
+            made = FAMILIES[str(each._type)](each._name, "", labels=each._labelnames)
+            yield from samples(made)
+        else:
+            for family in each.collect():
+                yield from samples(family)
+
+
+def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, set[str]]]:
+    """What is read from the state at a scrape, whether there is any or not: each family that is made."""
+    made: list[Metric] = []
+
+    class Noted(GaugeMetricFamily):
+        def __init__(self, *words: Any, **more: Any) -> None:
+            super().__init__(*words, **more)
+            made.append(self)
+
+    monkeypatch.setattr(collector, "GaugeMetricFamily", Noted)
+    world = table(rules=Quota(unadmitted_reasons=True))
+    labels = {"metadata": {"labels": {FLEET_LABEL: "multikueue"}}}
+    world.manager.change(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", "w1"), labels)
+    figures = StateCollector(store=world.store, queues=world.queues, has_resources=True, has_local_queues=True)
+    for family in (*figures.collect(), *made):
+        yield from samples(family)
+
+
+@pytest.fixture(name="served")
+def _served(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
+    """All samples of /metrics by name, with their labels."""
+    found = {**dict(counted()), **dict(shown(monkeypatch))}
+    return {name: labels | ({"replica_role"} if name.startswith(KUEUE) else set()) for name, labels in found.items()}
+
+
+def unknown(query: str, served: dict[str, set[str]]) -> set[str]:
+    """What a query asks for and nothing has."""
+    asked = SERIES.findall(query)
+    wrong = {name for name, _ in asked if name not in served} or (set() if asked else {"no metric at all"})
+    labels = [served.get(name, set()) for name, _ in asked]
+    for (name, matchers), known in zip(asked, labels, strict=True):
+        wrong |= {f"{name}: {label}" for label in MATCHER.findall(matchers) if label not in known | SCRAPED}
+    for group in GROUPING.findall(query):
+        wrong |= {label for label in group.split(", ") if label not in SCRAPED.union(*labels)}
+    return wrong
+
+
+def test_each_query_asks_for_metrics_and_labels_that_are_served(served: dict[str, set[str]]) -> None:
+    wrong = {place: found for place, query in QUERIES.items() if (found := unknown(query, served))}
+
+    assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    ("query", "wrong"),
+    [
+        ("multikueue_copies > 0", set()),
+        ("sum by (cluster) (multikueue_copy)", {"multikueue_copy", "cluster"}),
+        ('multikueue_copies{queue="a"}', {"multikueue_copies: queue"}),
+        ("max by (cluster, reason) (multikueue_copies)", {"reason"}),
+        ("up > 0", {"no metric at all"}),
+    ],
+    ids=["nothing wrong", "no such metric", "no such label", "grouped by no label of it", "of others only"],
+)
+def test_what_is_not_served_is_found(query: str, wrong: set[str], served: dict[str, set[str]]) -> None:
+    assert unknown(query, served) == wrong
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_each_query_is_well_formed_as_far_as_brackets_and_quotes_go(query: str) -> None:
+    bare = re.sub(r'"[^"]*"', "", query)
+    assert '"' not in bare
+    for opening, closing in ("()", "{}", "[]"):
+        assert bare.count(opening) == bare.count(closing)
+    assert all(re.search(r"\b(rate|increase)\([^()]*$", bare[: found.start()]) for found in re.finditer(r"\[", bare))
+    assert set(re.findall(r'le="([^"]*)"', query)) <= {str(float(bound)) for bound in TURNS}
+
+
+def test_each_alert_says_how_bad_it_is_what_helps_and_where_more_is() -> None:
+    known = {leaf.name for leaf in settings.leaves()}
+    for name, alert in ALERTS.items():
+        notes = alert["annotations"]
+        page, _, anchor = notes["runbook"].partition("#")
+        assert notes.keys() == {"summary", "description", "runbook"}, name
+        assert alert["labels"].keys() == {"severity"}, name
+        assert alert["labels"]["severity"] in {"critical", "warning", "info"}, name
+        assert anchor in anchors(ROOT / page), name
+        typed = re.findall(r"`([^`]+)`", notes["description"])
+        assert typed, f"{name}: no command helps"
+        assert all(command in COMMANDS for text in typed for _, command, _ in calls(text)), name
+        prose = re.sub(r"`[^`]+`", "", notes["description"])
+        assert {*re.findall(r"\b[a-z_]+\.[a-z_]+\b", prose)} <= known, name
+
+
+def test_each_alert_is_documented_with_its_metric() -> None:
+    documented = {name: " ".join(cells) for name, cells in rows(section(read("docs/metrics.md"), "Alerts"))}
+
+    assert list(documented) == list(ALERTS)
+    for name, alert in ALERTS.items():
+        used = {re.sub(r"_(bucket|count)$", "", metric) for metric, _ in SERIES.findall(alert["expr"])}
+        assert all(f"`{metric}`" in documented[name] for metric in used), name
+
+
+def test_labels_that_a_text_shows_are_left_by_the_query() -> None:
+    for name, alert in ALERTS.items():
+        left = {label for group in GROUPING.findall(alert["expr"]) for label in group.split(", ")}
+        assert {*re.findall(r"\$labels\.(\w+)", str(alert["annotations"]))} <= left, name
+
+
+def test_the_monitor_asks_where_metrics_are() -> None:
+    (endpoint,) = MONITOR["spec"]["endpoints"]
+
+    assert MONITOR["spec"]["selector"] == {"matchLabels": SELECTED}
+    assert endpoint["port"] in ports("standalone")
