@@ -1,7 +1,8 @@
-"""The alerts that are deployed ask for metrics, labels, settings, commands and pages that there are."""
+"""The dashboard and the alerts that are deployed ask for metrics, labels, settings, commands and pages that there are."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -21,14 +22,18 @@ from multikueue.telemetry.metrics import KUEUE, TURNS, Metrics
 from tests.controllers.table import table
 from tests.project.files import ROOT, objects, read, rows, section
 from tests.project.test_commands import COMMANDS, calls
-from tests.project.test_deploy import DEPLOY, SELECTED, ports
+from tests.project.test_deploy import DEPLOY, SELECTED, kustomization, ports
 from tests.project.test_docs import anchors
 
 FOLDER = DEPLOY / "components/monitoring"
 MONITOR, RULE = objects((FOLDER / "monitoring.yaml").read_text())
+DASHBOARD: dict[str, Any] = json.loads((FOLDER / "dashboard.json").read_text())
 (GROUP,) = RULE["spec"]["groups"]
 ALERTS: dict[str, dict[str, Any]] = {alert["alert"]: alert for alert in GROUP["rules"]}
-QUERIES = {f"alert {name}": alert["expr"] for name, alert in ALERTS.items()}
+PANELS: list[dict[str, Any]] = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+QUERIES = {f"alert {name}": alert["expr"] for name, alert in ALERTS.items()} | {
+    f"panel {panel['title']} {target['refId']}": target["expr"] for panel in PANELS for target in panel["targets"]
+}
 
 SERIES = re.compile(r"\b((?:multikueue|kueue|process|python)_\w+)(?:\{([^}]*)\})?")
 MATCHER = re.compile(r'(\w+)(?:=~|!~|!=|=)"[^"]*"')
@@ -162,10 +167,52 @@ def test_labels_that_a_text_shows_are_left_by_the_query() -> None:
     for name, alert in ALERTS.items():
         left = {label for group in GROUPING.findall(alert["expr"]) for label in group.split(", ")}
         assert {*re.findall(r"\$labels\.(\w+)", str(alert["annotations"]))} <= left, name
+    for panel in PANELS:
+        for target in panel["targets"]:
+            left = {label for group in GROUPING.findall(target["expr"]) for label in group.split(", ")}
+            assert {*re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])} <= left, panel["title"]
 
 
-def test_the_monitor_asks_where_metrics_are() -> None:
+def test_the_monitor_asks_where_metrics_are_and_keeps_their_labels() -> None:
     (endpoint,) = MONITOR["spec"]["endpoints"]
 
     assert MONITOR["spec"]["selector"] == {"matchLabels": SELECTED}
     assert endpoint["port"] in ports("standalone")
+    assert endpoint["honorLabels"], "the label namespace of a LocalQueue would be that of the manager"
+
+
+def test_the_dashboard_is_found_by_grafana_and_asks_the_source_that_is_chosen() -> None:
+    (generated,) = kustomization(FOLDER)["configMapGenerator"]
+    variables = {each["name"]: each for each in DASHBOARD["templating"]["list"]}
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    chosen = {"type": "prometheus", "uid": "${datasource}"}
+
+    assert generated["files"] == ["dashboard.json"]
+    assert generated["options"] == {"disableNameSuffixHash": True, "labels": {"grafana_dashboard": "1"}}
+    assert len(ids) == len(set(ids))
+    assert variables["datasource"]["type"] == "datasource"
+    assert all(each["datasource"] == chosen for panel in PANELS for each in (panel, *panel["targets"]))
+    assert all(each["datasource"] == chosen for name, each in variables.items() if name != "datasource")
+    used = {*re.findall(r"\$\{?(\w+)", json.dumps(DASHBOARD))} - {"__rate_interval", "__all"}
+    assert used == variables.keys()
+    assert "://" not in json.dumps(DASHBOARD)
+    assert "id" not in DASHBOARD, "the number of a dashboard is that Grafana's own"
+
+
+def test_what_the_variables_of_the_dashboard_list_is_served(served: dict[str, set[str]]) -> None:
+    asked = re.findall(r'"label_values\((\w+), (\w+)\)"', json.dumps(DASHBOARD))
+
+    assert asked
+    assert all(label in served[metric] for metric, label in asked)
+
+
+def test_no_panel_covers_another_one() -> None:
+    covered = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in DASHBOARD["panels"])
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+
+    assert len(covered) == len(set(covered))
+    assert max(x for x, _ in covered) < 24

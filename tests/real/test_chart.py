@@ -63,7 +63,7 @@ def by_name(bodies: list[Object]) -> dict[Name, Object]:
     """Without the Namespace, which `helm install` makes; settings are compared by what they mean."""
     named: dict[Name, Object] = {}
     for body in bodies:
-        if body["kind"] == "ConfigMap":
+        if body["kind"] == "ConfigMap" and "multikueue.yaml" in body["data"]:
             meant = Settings.model_validate(yaml.safe_load(body["data"]["multikueue.yaml"]))
             body = {**body, "data": meant.model_dump()}
         meta = body["metadata"]
