@@ -8,7 +8,7 @@ from tests.project.figures import figures
 
 MOST = {
     "modules": 366,
-    "lines": 68_790,
+    "lines": 68_850,
     "settings": 108,
     "methods of a class, at most": 36,
     "parameters of a function, at most": 9,
