@@ -34,6 +34,7 @@ OURS: Mapping[str, dict[str, Any]] = {each["metadata"]["name"]: each for each in
 ON_PURPOSE: Mapping[str, str] = {
     r"^workloads\..*\.preemptionGates\b": "as we read them, whatever the release: they are there before 0.17, too",
     r"^multikueueconfigs\..*\.quotaManagement\b": "we follow it whatever the release: it is there before 0.18, too",
+    r"^multikueueclusters\..*\.unschedulable\b": "KEP 8692 proposes it: we read it where a definition has it",
     r"\.template\.spec\b": "of a pod only its shape is read and all is kept: a job brings the pod, defaulted as a job's",
 }
 """Facts of definitions that differ, and why."""

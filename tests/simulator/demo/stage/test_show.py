@@ -66,7 +66,7 @@ async def test_kept_clusters_are_served_until_the_end(monkeypatch: pytest.Monkey
         jobs = await _get(file, "/apis/batch/v1/namespaces/default/jobs")
         assert [job["metadata"]["name"] for job in jobs["items"]] == ["job-001"]
         clusters = yaml.safe_load(await file.read_text())
-        assert [each["name"] for each in clusters["contexts"]] == ["manager", "small"]
+        assert [each["name"] for each in clusters["contexts"]] == ["manager", "large"]
         checked = await _said("clusters", "check", "--kubeconfig", str(file))
         assert "API server  " in checked, "by the URLs and tokens in the manager's Secrets"
         assert not re.search("unreachable|missing|fail", checked), checked
