@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
@@ -87,6 +88,11 @@ class Object(Value):
     def version(self) -> int:
         """The resource version as a number: opaque by tradition, ordered by the API server's promise."""
         return version_of(self.metadata.resource_version)
+
+
+def natural(name: str) -> tuple[Any, ...]:
+    """The rank of a name in a list for people: the numbers in it count as numbers, so `w2` stands before `w10`."""
+    return [int(part) if number % 2 else part for number, part in enumerate(re.split("([0-9]+)", name))], name
 
 
 def version_of(text: str) -> int:

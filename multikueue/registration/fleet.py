@@ -11,14 +11,13 @@ no more may leave within a window than a share. If more would, none of them begi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import msgspec
 
-from multikueue.api.meta import Condition, Object, find_condition, render_time
+from multikueue.api.meta import Condition, Object, find_condition, natural, render_time
 from multikueue.api.multikueue.clusters import (
     CLUSTERS_ANNOTATION,
     DRAIN_ANNOTATION,
@@ -103,18 +102,18 @@ def plan_fleet(rules: FleetRules, seen: FleetSeen) -> FleetPlan:
     """What is left to do, now."""
     members = seen.inventory.members
     ours = {
-        name: each
-        for name, each in seen.clusters.items()
-        if _is_ours(rules, each) and each.metadata.deletion_timestamp is None
+        name: seen.clusters[name]
+        for name in sorted(seen.clusters, key=natural)
+        if _is_ours(rules, seen.clusters[name]) and seen.clusters[name].metadata.deletion_timestamp is None
     }
     problems = dict(_problems(rules, seen, ours))
     join = [
-        _join(rules, members[name]) for name in _natural(members) if name not in seen.clusters and name not in problems
+        _join(rules, members[name])
+        for name in sorted(members, key=natural)
+        if name not in seen.clusters and name not in problems
     ]
-    follow = [
-        step for name in _natural(ours) if name in members and (step := _follow(rules, members[name], ours[name]))
-    ]
-    gone = {name: ours[name] for name in _natural(ours) if name not in members}
+    follow = [step for name in ours if name in members and (step := _follow(rules, members[name], ours[name]))]
+    gone = {name: each for name, each in ours.items() if name not in members}
     leavers = _Leavers.of(rules, seen, gone, ours)
     leave = [_leave(rules, ours[name], seen.now) for name in leavers.begin]
     over = tuple(name for name in leavers.leaving if _is_drained(ours[name]))
@@ -304,7 +303,7 @@ def _configure(
         return
     before = clusters_of(config) if config is not None else ()
     kept = [name for name in before if name in seen.clusters and name not in going]
-    names = [*kept, *(name for name in _natural(ours) if name not in kept and name not in going)]
+    names = [*kept, *(name for name in ours if name not in kept and name not in going)]
     if not names:
         return
     left = left_of_late(rules, config, seen.now)
@@ -327,12 +326,3 @@ def _configure(
         yield FleetStep(
             kind="configure", name=rules.config, body={"metadata": version, "spec": spec}, uid=config.metadata.uid
         )
-
-
-def _natural(names: Iterable[str]) -> list[str]:
-    """In the order in which people count: w2 before w10."""
-    return sorted(names, key=lambda name: ([*map(_number, re.split("([0-9]+)", name))], name))
-
-
-def _number(part: str) -> tuple[int, str]:
-    return (int(part), "") if part.isdigit() else (-1, part)

@@ -21,6 +21,7 @@ from multikueue.api.meta import (
     decoder,
     encode,
     is_true,
+    natural,
     render_time,
     with_condition,
     without_condition,
@@ -172,3 +173,9 @@ def test_large_specs_of_workloads_that_are_gone_take_little_memory() -> None:
     finally:
         tracemalloc.stop()
     assert after - before < 4 * size
+
+
+def test_numbers_in_names_count_as_numbers() -> None:
+    assert sorted(["w10", "w2", "w1-10", "w1-9", "10", "v", "w02"], key=natural) == [
+        *("10", "v", "w1-9", "w1-10", "w02", "w2", "w10"),
+    ]

@@ -17,7 +17,6 @@ import typer
 from multikueue.cli.access.contexts import contexts
 from multikueue.cli.terminal.exit import leaves
 from multikueue.cli.terminal.inherited import inherited
-from multikueue.cli.terminal.nearest import natural
 from multikueue.errors import ClusterUnreachable
 
 if TYPE_CHECKING:
@@ -269,6 +268,8 @@ async def fetch(
 
 
 def _place(item: dict[str, Any]) -> tuple[Any, ...]:
+    from multikueue.api.meta import natural
+
     meta = item["metadata"]
     return meta.get("namespace", ""), natural(meta["name"])
 

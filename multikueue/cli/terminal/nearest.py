@@ -1,12 +1,10 @@
-"""Names in lists: their order, and suggestions for one that does not exist."""
+"""Names in lists, and suggestions for one that does not exist."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Any
 
-__all__ = ["natural", "there_are"]
+__all__ = ["there_are"]
 
 MOST = 10
 """Maximum names in one line."""
@@ -15,6 +13,8 @@ MOST = 10
 def there_are(named: str, known: Iterable[str], *, none: str = "none") -> str:
     """`did you mean X? there are: ...`: the nearest first, the rest in their natural order."""
     from difflib import get_close_matches
+
+    from multikueue.api.meta import natural
 
     names = sorted(set(known), key=natural)
     if not names:
@@ -26,8 +26,3 @@ def there_are(named: str, known: Iterable[str], *, none: str = "none") -> str:
     more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
     meant = f"did you mean {near[0]!r}? " if near else ""
     return f"{meant}there are: {', '.join(listed)}{more}"
-
-
-def natural(name: str) -> tuple[Any, ...]:
-    """The rank of a name in a list for people: the numbers in it count as numbers, so `w2` stands before `w10`."""
-    return [int(part) if number % 2 else part for number, part in enumerate(re.split("([0-9]+)", name))], name

@@ -13,7 +13,7 @@ import typer
 from msgspec.structs import replace
 
 from multikueue.cli.terminal.formats import CustomColumns, Form, Format, JsonPath
-from multikueue.cli.terminal.nearest import natural, there_are
+from multikueue.cli.terminal.nearest import there_are
 
 if TYPE_CHECKING:
     from multikueue.answers.answer import JobAnswer
@@ -131,6 +131,8 @@ def _fields(item: Any, above: str = "") -> Iterator[str]:
 
 
 def _rank(found: Sequence[Any]) -> tuple[Any, ...]:
+    from multikueue.api.meta import natural
+
     match found:
         case [bool() | str() as value, *_]:
             return 1, natural(str(value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.cli.terminal.nearest import natural, there_are
+from multikueue.cli.terminal.nearest import there_are
 
 CASES = {
     "nothing is there": ("x", [], "there are none"),
@@ -26,9 +26,3 @@ CASES = {
 @pytest.mark.parametrize(("named", "known", "expected"), CASES.values(), ids=CASES.keys())
 def test_there_are(named: str, known: list[str], expected: str) -> None:
     assert there_are(named, known) == expected
-
-
-def test_numbers_in_names_count_as_numbers() -> None:
-    assert sorted(["w10", "w2", "w1-10", "w1-9", "10", "v", "w02"], key=natural) == [
-        *("10", "v", "w1-9", "w1-10", "w02", "w2", "w10"),
-    ]

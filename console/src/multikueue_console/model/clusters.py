@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from multikueue.api.kueue.admission_checks import ACTIVE
-from multikueue.api.meta import find_condition
+from multikueue.api.meta import find_condition, natural
 from multikueue.api.multikueue.clusters import MultiKueueCluster, clusters_of, is_cordoned, prices_of
 from multikueue_console.model.objects import SeenObjects
 from multikueue_console.model.tallies import Load
@@ -42,15 +42,9 @@ def cluster_rows(seen: SeenObjects, on: Mapping[str, Load]) -> tuple[ClusterRow,
         _row(objects[name], tuple(configs.get(name, ())), on.get(name, Load()))
         if name in objects
         else ClusterRow(name=name, state="Unknown" if seen.clusters is None else "Gone", load=on[name])
-        for name in sorted({*objects, *busy}, key=_natural)
+        for name in sorted({*objects, *busy}, key=natural)
     )
     return tuple(rows)
-
-
-def _natural(name: str) -> tuple[object, ...]:
-    """So that worker-10 comes after worker-9."""
-    digits = name[len(name.rstrip("0123456789")) :]
-    return name[: len(name) - len(digits)], int(digits[-18:] or 0), name
 
 
 def _row(cluster: MultiKueueCluster, configs: tuple[str, ...], load: Load) -> ClusterRow:

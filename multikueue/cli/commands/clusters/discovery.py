@@ -14,7 +14,6 @@ from multikueue.cli.commands.clusters.sides import RegistrarOptions, WorkerKubec
 from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.formats import Format, NoHeaders, Output, SortBy
-from multikueue.cli.terminal.nearest import natural
 from multikueue.cli.terminal.output import Column, PrintedList, note, print_items
 
 if TYPE_CHECKING:
@@ -95,6 +94,7 @@ async def candidates(
     """All of an inventory, in the natural order of their names. Raises CommandFailed where the manager cluster does not have
     that inventory, BadParameter for a selector of contexts."""
     from multikueue.api.kinds import CLUSTER_PROFILES, MANAGED_CLUSTERS
+    from multikueue.api.meta import natural
     from multikueue.cli.access.connection import fetch_pairs
     from multikueue.cli.access.worker_clusters import gather
     from multikueue.errors import NotFound
