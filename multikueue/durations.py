@@ -1,11 +1,12 @@
-"""How durations are written: the one grammar of settings, options and annotations."""
+"""How durations are written, and drains, which may wait for one: the one grammar of settings, options and annotations."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import timedelta
 
-__all__ = ["duration", "parse_duration"]
+__all__ = ["Drain", "duration", "parse_drain", "parse_duration"]
 
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)"
 _DURATION = re.compile(rf"[+-]?(?:{_NUMBER}|(?:{_NUMBER}(?:ns|us|µs|ms|s|m|h|d))+)")
@@ -45,3 +46,24 @@ def _in_other_forms(text: str) -> timedelta | None:
         return TypeAdapter(timedelta).validate_python(text)
     except ValidationError:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """What becomes of what runs on a worker that is drained: it queues again `after` that time; None: it goes on to its end."""
+
+    after: timedelta | None = None
+
+    def __str__(self) -> str:
+        if self.after is None:
+            return "wait"
+        return f"wait={self.after.total_seconds():g}s" if self.after else "requeue"
+
+
+def parse_drain(text: str) -> Drain | None:
+    """`requeue`, `wait`, or `wait=8h`; None for anything else."""
+    word, sign, time = text.strip().partition("=")
+    if word == "requeue" and not sign:
+        return Drain(timedelta())
+    after = parse_duration(time)
+    return Drain(after) if word == "wait" and bool(sign) == (after is not None) else None

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
-from multikueue.durations import duration, parse_duration
+from multikueue.durations import duration, parse_drain
 
 __all__ = [
     "Span",
@@ -73,9 +73,7 @@ def percent_or_number(value: str) -> str:
 
 
 def drain_policy(value: str) -> str:
-    word, sign, time = value.partition("=")
-    is_wait = word == "wait" and (not sign or parse_duration(time) is not None)
-    if not is_wait and value != "requeue":
+    if value != value.strip() or parse_drain(value) is None:
         raise ValueError("expected requeue, wait, or wait with a time, such as wait=8h")
     return value
 

@@ -317,7 +317,7 @@ def test_a_person_lets_them_leave() -> None:
 
     hub.drained(*hub.leaving())
     hub.settle()
-    hub.has([*names(3), *names(4, first=7)][:-1])  # those whom a person let go use nothing up
+    hub.has([*names(3), *names(4, first=7)][:-1])  # those that a person let go use nothing up
     hub.settle()
     hub.settle(timedelta(minutes=1))
     assert hub.leaving() == ["w10"]

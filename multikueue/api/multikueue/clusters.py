@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import timedelta
 
 import msgspec
 
 from multikueue.api.kueue.admission_checks import AdmissionCheck, ConditionedStatus
 from multikueue.api.meta import Condition, Object, Value
-from multikueue.durations import parse_duration
+from multikueue.durations import Drain as Drain
+from multikueue.durations import parse_drain as parse_drain
 
 KUBECONFIG_KEY = "kubeconfig"
 CORDON_ANNOTATION = "multikueue.dev/cordon"
@@ -103,17 +103,6 @@ OTHER_THAN_ANNOTATION = "multikueue.dev/other-than"
 other clusters."""
 
 
-class Drain(msgspec.Struct, frozen=True):
-    """What becomes of what runs on a worker that is drained: it queues again `after` that time; None: it goes on to its end."""
-
-    after: timedelta | None = None
-
-    def __str__(self) -> str:
-        if self.after is None:
-            return "wait"
-        return f"wait={self.after.total_seconds():g}s" if self.after else "requeue"
-
-
 def is_cordoned(cluster: MultiKueueCluster) -> bool:
     return bool(why_cordoned(cluster))
 
@@ -134,15 +123,6 @@ def why_cordoned(cluster: MultiKueueCluster) -> str:
 def drain_of(cluster: MultiKueueCluster) -> Drain | None:
     """What the annotation asks for; None without one, and where it cannot be read: then the worker is cordoned only."""
     return parse_drain(cluster.metadata.annotations.get(DRAIN_ANNOTATION, ""))
-
-
-def parse_drain(text: str) -> Drain | None:
-    """`requeue`, `wait`, or `wait=8h`; None for anything else."""
-    word, sign, time = text.strip().partition("=")
-    if word == "requeue" and not sign:
-        return Drain(timedelta())
-    after = parse_duration(time)
-    return Drain(after) if word == "wait" and bool(sign) == (after is not None) else None
 
 
 def drain_problem(cluster: MultiKueueCluster) -> str:
