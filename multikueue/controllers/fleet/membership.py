@@ -27,6 +27,7 @@ from multikueue.api.multikueue.clusters import (
 from multikueue.controllers.fleet.inventories import ClusterInventory, inventory_of
 from multikueue.controllers.reconcile.conditions import write_condition, write_status
 from multikueue.controllers.reconcile.context import ReconcileContext
+from multikueue.controllers.reconcile.events import some
 from multikueue.errors import AlreadyExists, InvalidObject, MultiKueueError, NotFound
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
 from multikueue.registration.fleet import FleetPlan, FleetRules, FleetSeen, FleetStep, plan_fleet
@@ -261,7 +262,7 @@ class Membership:
         problems = [f"{name}: {why}" for name, why in plan.problems.items()]
         told = {
             "FleetHeld": held.message if held is not None else "",
-            "NotInFleet": _some(problems),
+            "NotInFleet": some(problems, SHOWN),
         }
         for reason, message in told.items():
             self._log(reason, "fleet.unclear", reason=reason, why=message)
@@ -289,8 +290,3 @@ def _shown(cluster: MultiKueueCluster | None) -> object:
 
 def _made(kind: Kind[Any], step: FleetStep) -> dict[str, Any]:
     return {"apiVersion": kind.api_version, "kind": kind.kind, **step.body}
-
-
-def _some(texts: list[str]) -> str:
-    more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
-    return "; ".join(texts[:SHOWN]) + more

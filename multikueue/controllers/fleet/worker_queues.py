@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import islice
 
 import anyio
 import msgspec
@@ -19,6 +18,7 @@ from multikueue.api.kueue.queues import LocalQueue
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import DRAIN_ANNOTATION
 from multikueue.controllers.reconcile.context import ReconcileContext
+from multikueue.controllers.reconcile.events import some
 from multikueue.errors import MultiKueueError
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.registration.ownership import OwnershipStep, Side
@@ -132,9 +132,8 @@ class QueueKeeper:
             self._tell(name, str(error))
             return False
         problems = [f"LocalQueue {key}: {why}" for key, why in found.problems.items()]
-        more = f" and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
         if problems:
-            self._tell(name, "; ".join(islice(problems, SHOWN)) + more)
+            self._tell(name, some(problems, SHOWN))
         return not problems
 
     def _tell(self, name: str, message: str) -> None:

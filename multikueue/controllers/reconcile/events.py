@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -36,6 +36,12 @@ LONGEST = 1024
 
 _Topic = tuple[str, str]
 _Waiting = tuple[datetime, str, dict[str, Any]]
+
+
+def some(texts: Sequence[str], most: int, between: str = "; ") -> str:
+    """So many of the texts, and the number of the others."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return between.join(texts[:most]) + more
 
 
 def log_state(plural: str) -> Callable[[bool, str], None]:

@@ -24,6 +24,7 @@ from multikueue.api.multikueue.clusters import MultiKueueCluster, prices_problem
 from multikueue.api.values.foreign import excerpt
 from multikueue.controllers.reconcile.conditions import active, write_condition
 from multikueue.controllers.reconcile.context import ReconcileContext
+from multikueue.controllers.reconcile.events import some
 from multikueue.controllers.workers.connection.connection import Connection
 from multikueue.controllers.workers.connection.kubeconfigs import NOT_LOADED, Access, Kubeconfigs, RefusedError
 from multikueue.controllers.workers.connection.worker_credentials import CONNECTION_FAILED, CREDENTIAL_EXPIRING
@@ -303,8 +304,7 @@ def _unseen(worker: WorkerView) -> tuple[str, ...]:
     failed = dict(worker.watch_scope.failed_namespaces())
     if not failed:
         return ()
-    names = ", ".join(list(failed)[:SHOWN]) + (f" and {len(failed) - SHOWN} more" if len(failed) > SHOWN else "")
-    return (f"nothing is seen in {names}: {excerpt(next(iter(failed.values())))}",)
+    return (f"nothing is seen in {some([*failed], SHOWN, ', ')}: {excerpt(next(iter(failed.values())))}",)
 
 
 def _has_same_meaning(old: Condition, new: Condition) -> bool:
