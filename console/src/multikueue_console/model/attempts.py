@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
+
 from multikueue.api.kueue.workload import (
     ADMITTED,
     EVICTED,
@@ -95,16 +97,14 @@ def _is_same(last: Attempt, present: Attempt) -> bool:
 
 def _merged(last: Attempt, present: Attempt) -> Attempt:
     """What is known of one attempt after another look at it: a win clears the nomination, which is kept here."""
-    return Attempt(
+    return msgspec.structs.replace(
+        present,
         reserved_at=last.reserved_at or present.reserved_at,
         nominated=tuple(dict.fromkeys((*last.nominated, *present.nominated))),
         nominated_at=last.nominated_at or present.nominated_at,
         cluster=present.cluster or last.cluster,
         won_at=last.won_at or present.won_at,
         running_at=last.running_at or present.running_at,
-        ended_at=present.ended_at,
-        end=present.end,
-        is_over=present.is_over,
     )
 
 
@@ -118,17 +118,8 @@ def _closed(known: tuple[Attempt, ...], workload: Workload) -> tuple[Attempt, ..
     end = evicted.reason if evicted is not None and was_evicted else "Requeued"
     freed = workload.condition(QUOTA_RESERVED)
     at = (evicted if was_evicted else freed) or evicted
-    closed = Attempt(
-        reserved_at=last.reserved_at,
-        nominated=last.nominated,
-        nominated_at=last.nominated_at,
-        cluster=last.cluster,
-        won_at=last.won_at,
-        running_at=last.running_at,
-        ended_at=(at.last_transition_time if at is not None else None) or last.running_at or last.reserved_at,
-        end=end,
-    )
-    return (*known[:-1], closed)
+    ended_at = (at.last_transition_time if at is not None else None) or last.running_at or last.reserved_at
+    return (*known[:-1], msgspec.structs.replace(last, ended_at=ended_at, end=end))
 
 
 def _told_of_before(workload: Workload) -> tuple[Attempt, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import anyio
 import msgspec
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = ["EVERYTHING", "Access", "OpenAccess", "Person", "ReviewedAccess", "Visible"]
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 SHARED = (
     kinds.CLUSTER_QUEUES,
@@ -119,6 +122,31 @@ class _AccessAnswer(msgspec.Struct):
     status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
 
 
+class _Kept(Generic[K, V]):
+    """Answers that hold for a time, of `MOST_PEOPLE` at most: the oldest goes first."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._found: dict[K, tuple[float, V]] = {}
+
+    def get(self, key: K) -> V | None:
+        """None for what is not known, or not any more."""
+        until, found = self._found.get(key, (0.0, None))
+        return found if until > self._monotonic() else None
+
+    def put(self, key: K, found: V, *, until: float) -> None:
+        self.drop(key)
+        self._found[key] = until, found
+        while len(self._found) > MOST_PEOPLE:
+            del self._found[next(iter(self._found))]
+
+    def drop(self, key: K) -> None:
+        self._found.pop(key, None)
+
+    def clear(self) -> None:
+        self._found.clear()
+
+
 class ReviewedAccess:
     """In a cluster: the API server says who has a token, and what that person may list. Needs the rights to create
     TokenReviews and SubjectAccessReviews."""
@@ -127,35 +155,31 @@ class ReviewedAccess:
 
     def __init__(self, client: ClusterClient, monotonic: Callable[[], float]) -> None:
         self._client, self._monotonic = client, monotonic
-        self._answers: dict[tuple[Any, ...], tuple[float, bool]] = {}
-        self._people: dict[str, tuple[float, Person]] = {}
-        self._seen: dict[tuple[Any, ...], tuple[float, Visible]] = {}
+        self._answers = _Kept[tuple[Any, ...], bool](monotonic)
+        self._people = _Kept[str, Person](monotonic)
+        self._seen = _Kept[tuple[Any, ...], Visible](monotonic)
 
     async def person(self, token: str) -> Person | None:
         known = self._people.get(token)
-        if known is not None and known[0] > self._monotonic():
-            return known[1]
+        if known is not None:
+            return known
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         told = await self._client.request("POST", "/apis/authentication.k8s.io/v1/tokenreviews", body=body)
         status = msgspec.json.decode(told, type=_TokenAnswer).status
-        self._people.pop(token, None)
+        self._people.drop(token)
         if not status.authenticated or not status.user.username:
             return None
         user = status.user
         found = Person(user.username, user.groups, user.uid, user.extra, token)
-        self._people[token] = (self._monotonic() + LIFETIME, found)
-        while len(self._people) > MOST_PEOPLE:
-            del self._people[next(iter(self._people))]
+        self._people.put(token, found, until=self._monotonic() + LIFETIME)
         return found
 
     async def visible(self, person: Person, namespaces: Collection[str]) -> Visible:
-        known = self._seen.pop(person.key, None)
-        if known is None or known[0] <= self._monotonic():
-            known = (self._monotonic() + MOMENT, await self._looked(person, namespaces))
-        self._seen[person.key] = known
-        while len(self._seen) > MOST_PEOPLE:
-            del self._seen[next(iter(self._seen))]
-        return known[1]
+        known = self._seen.get(person.key)
+        if known is None:
+            until, known = self._monotonic() + MOMENT, await self._looked(person, namespaces)
+            self._seen.put(person.key, known, until=until)
+        return known
 
     async def _looked(self, person: Person, namespaces: Collection[str]) -> Visible:
         shared = frozenset(await self._allowed(person, [(kind, "") for kind in SHARED]))
@@ -189,10 +213,10 @@ class ReviewedAccess:
         self._seen.clear()
 
     async def _may(self, person: Person, kind: Kind[Any], namespace: str) -> bool:
-        place, now = (person.key, kind.plural, namespace), self._monotonic()
+        place, until = (person.key, kind.plural, namespace), self._monotonic() + LIFETIME
         known = self._answers.get(place)
-        if known is not None and known[0] > now:
-            return known[1]
+        if known is not None:
+            return known
         spec = {
             "user": person.name,
             "uid": person.uid,
@@ -210,11 +234,8 @@ class ReviewedAccess:
         try:
             told = await self._client.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body=body)
         except ApiError:
-            self._answers.pop(place, None)
+            self._answers.drop(place)
             raise
         answer = msgspec.json.decode(told, type=_AccessAnswer).status.allowed
-        self._answers.pop(place, None)
-        self._answers[place] = (now + LIFETIME, answer)
-        while len(self._answers) > MOST_PEOPLE:
-            del self._answers[next(iter(self._answers))]
+        self._answers.put(place, answer, until=until)
         return answer
