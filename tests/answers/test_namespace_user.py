@@ -26,7 +26,7 @@ from testbed.client import Client, Kind, eventually
 from testbed.ports import free_port
 from tests.answers.made import MADE, USER, Ground, all_are_true, come_about
 from tests.answers.situations import SITUATIONS
-from tests.cli.field import Field, register
+from tests.cli.field import Field, joined
 
 pytestmark = pytest.mark.anyio
 
@@ -84,14 +84,7 @@ async def stage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncIter
     stop = anyio.Event()
     async with AsyncExitStack() as stack:
         stack.enter_context(capture_logs())  # what the manager says is not what the commands say
-        sandbox = await stack.enter_async_context(Sandbox(plan, folder=tmp_path))
-        clients = {}
-        for name, served in sandbox.items():
-            client = Client(served.front_end.url, ca=served.front_end.ca, token=served.cluster.users.token("admin"))
-            clients[name] = await stack.enter_async_context(client)
-        await register(
-            clients[MANAGER], {name: each.kubeconfig("admin").read_bytes() for name, each in sandbox.items()}
-        )
+        sandbox, clients = await stack.enter_async_context(joined(plan, tmp_path))
         await _set_up(clients)
         tasks = await stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(_manage, sandbox[MANAGER].kubeconfig(), stop)

@@ -211,23 +211,28 @@ async def a_field(
     has them too, as administrator."""
     monkeypatch.setattr("multikueue.cli.workload.session.POLL_INTERVAL", timedelta(milliseconds=50))
     async with AsyncExitStack() as stack:
-        sandbox = await stack.enter_async_context(Sandbox(Plan(workers=2, rbac=True), folder=folder))
-        clients = {}
-        for name, served in sandbox.items():
-            token = served.cluster.users.token("admin")
-            clients[name] = await stack.enter_async_context(
-                Client(served.front_end.url, ca=served.front_end.ca, token=token)
-            )
+        plan = Plan(workers=2, rbac=True)
+        sandbox, clients = await stack.enter_async_context(joined(plan, folder, user=registered))
         known = {name: yaml.safe_load(served.kubeconfig().read_text()) for name, served in sandbox.items()}
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(yaml.safe_dump(_merged(known if contexts else {MANAGER: known[MANAGER]})))
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-        await register(
-            clients[MANAGER], {name: each.kubeconfig(registered).read_bytes() for name, each in sandbox.items()}
-        )
         tasks = await stack.enter_async_context(anyio.create_task_group())
         yield Field(clients, kubeconfig, tasks, capsys)
         tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def joined(plan: Plan, folder: Path, *, user: str = "admin") -> AsyncIterator[tuple[Sandbox, dict[str, Client]]]:
+    """The clusters of a plan, an administrator's client of each, and its two workers registered as that user."""
+    async with AsyncExitStack() as stack:
+        sandbox = await stack.enter_async_context(Sandbox(plan, folder=folder))
+        clients = {}
+        for name, served in sandbox.items():
+            client = Client(served.front_end.url, ca=served.front_end.ca, token=served.cluster.users.token("admin"))
+            clients[name] = await stack.enter_async_context(client)
+        await register(clients[MANAGER], {name: each.kubeconfig(user).read_bytes() for name, each in sandbox.items()})
+        yield sandbox, clients
 
 
 async def register(manager: Client, kubeconfigs: dict[str, bytes]) -> None:

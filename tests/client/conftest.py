@@ -15,10 +15,10 @@ from structlog.testing import capture_logs
 from multikueue.kube.auth.credentials import from_kubeconfig
 from multikueue.manager.process import manage
 from multikueue.settings import InForce, Settings, Webhook
-from multikueue_simulator.serving.serve import MANAGER, Plan, Sandbox
+from multikueue_simulator.serving.serve import MANAGER, Plan
 from testbed import objects
 from testbed.client import Client, eventually
-from tests.cli.field import register
+from tests.cli.field import joined
 
 TEAM = "team-a"
 WEBHOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/multikueue-manager"
@@ -32,14 +32,7 @@ async def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     plan, stop = Plan(workers=2, kueue=True, jobs=True, job_lasts=timedelta(milliseconds=200)), anyio.Event()
     async with AsyncExitStack() as stack:
         stack.enter_context(capture_logs())
-        sandbox = await stack.enter_async_context(Sandbox(plan, folder=tmp_path))
-        clients = {}
-        for name, served in sandbox.items():
-            client = Client(served.front_end.url, ca=served.front_end.ca, token=served.cluster.users.token("admin"))
-            clients[name] = await stack.enter_async_context(client)
-        await register(
-            clients[MANAGER], {name: each.kubeconfig("admin").read_bytes() for name, each in sandbox.items()}
-        )
+        sandbox, clients = await stack.enter_async_context(joined(plan, tmp_path))
         await _set_up(clients)
         tasks = await stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(_manage, sandbox[MANAGER].kubeconfig(), stop)
