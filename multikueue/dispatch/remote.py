@@ -245,9 +245,8 @@ def attempt_of(local: Workload) -> str:
     (`workload.life.transitions.reserve`), but a workload that is deleted and created again under its name may be
     reserved within the same second.
     """
-    for (
-        condition
-    ) in local.status.conditions:  # as `Workload.condition`, on the spot: asked for in each decision and event
+    # As `Workload.condition`, on the spot: it is asked for in each decision and event.
+    for condition in local.status.conditions:
         if condition.type == QUOTA_RESERVED:
             if condition.status != "True" or condition.last_transition_time is None:
                 return ""
@@ -258,8 +257,7 @@ def attempt_of(local: Workload) -> str:
 def ends_attempt(status: WorkloadStatus) -> bool:
     """Whether a status gives back the reservation that a workload has, or is about to."""
     holds = {each.type: each.status == "True" for each in status.conditions}
-    is_over = any(check.state in ("Retry", "Rejected") for check in status.admission_checks)
-    return is_over or not holds.get(QUOTA_RESERVED) or holds.get(EVICTED, False)
+    return status.has_failed_checks or not holds.get(QUOTA_RESERVED) or holds.get(EVICTED, False)
 
 
 def is_of_attempt(item: Object | None, local: Workload, attempt: str) -> bool:

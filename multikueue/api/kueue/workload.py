@@ -238,6 +238,10 @@ class WorkloadStatus(Value):
     unhealthy_nodes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     preemption_gates: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
+    @property
+    def has_failed_checks(self) -> bool:
+        return any(check.state in ("Retry", "Rejected") for check in self.admission_checks)
+
 
 class Workload(Object):
     spec: msgspec.Raw = msgspec.Raw(b"{}")

@@ -15,8 +15,6 @@ from multikueue.quota.requests.amounts import Demand
 from multikueue.quota.workload.ordering import Rank
 from multikueue.quota.workload.outcome import Verdict
 
-_FAILED = ("Retry", "Rejected")
-
 
 class Reason(Enum):
     """Why a head comes back from a cycle."""
@@ -104,7 +102,7 @@ class PendingWorkload:
 
     @property
     def has_failed_checks(self) -> bool:
-        return any(check.state in _FAILED for check in self.workload.status.admission_checks)
+        return self.workload.status.has_failed_checks
 
     def shape(self) -> Hashable:
         """Equal for all workloads of a queue, whatever their namespace, that ask for the same amounts on the same nodes with
