@@ -358,6 +358,11 @@ def is_orphan(workload: Workload) -> bool:
     return not meta.owner_references and meta.deletion_timestamp is None and bool(meta.labels.get(JOB_UID_LABEL))
 
 
+def has_given_back(workload: Workload) -> bool:
+    """Whether a workload that is held has no quota any more, and no back-off: released earlier, it would go on where it is."""
+    return workload.has(EVICTED) and not workload.has(QUOTA_RESERVED) and workload.status.requeue_state is None
+
+
 def is_made_of_another(workload: Workload) -> bool:
     """Whether another Workload controls it, as those that Kueue makes of one for each flavor (KEP 8691)."""
     for owner in workload.metadata.owner_references:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from multikueue.api.kinds import WORKLOADS
-from multikueue.api.kueue.workload import EVICTED, QUOTA_RESERVED
+from multikueue.api.kueue.workload import has_given_back
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.errors import Forbidden
 
@@ -49,7 +49,7 @@ async def _given_back(client: ClusterClient, workload: Workload) -> None:
     with anyio.move_on_after(GIVE_BACK_TIMEOUT.total_seconds()):
         while True:
             now = await client.get(WORKLOADS, workload.key)
-            if now.has(EVICTED) and not now.has(QUOTA_RESERVED) and now.status.requeue_state is None:
+            if has_given_back(now):
                 return
             await anyio.sleep(POLL_INTERVAL.total_seconds())
     raise CommandFailed(

@@ -18,8 +18,8 @@ from multikueue.api.kueue.workload import (
     DRAINED_FROM_ANNOTATION,
     EVICTED,
     FINISHED,
-    QUOTA_RESERVED,
     Workload,
+    has_given_back,
     workload_spec,
 )
 from multikueue.api.meta import Condition, ObjectKey, find_condition, without_condition
@@ -135,7 +135,7 @@ class Drains(msgspec.Struct, frozen=True):
         waiting = False
         for name in workloads.named("held"):
             for workload in workloads.by("held", name):
-                if _has_given_back(workload):
+                if workload.has(FINISHED) or has_given_back(workload):
                     body = {"metadata": {"annotations": {DRAINED_FROM_ANNOTATION: None}}, "spec": {"active": True}}
                     await self._patch(workload, body)
                 else:
@@ -153,9 +153,3 @@ class Drains(msgspec.Struct, frozen=True):
         conditions = without_condition(cluster.status.conditions, DRAINED)
         status = msgspec.structs.replace(cluster.status, conditions=conditions)
         await write_status(self.context, MULTIKUEUE_CLUSTERS, self.context.store.clusters, cluster, status)
-
-
-def _has_given_back(workload: Workload) -> bool:
-    """Whether it has no quota: released earlier, it would go on where it is. Back-offs are forgotten meanwhile."""
-    is_evicted = workload.has(EVICTED) and workload.status.requeue_state is None
-    return workload.has(FINISHED) or (is_evicted and not workload.has(QUOTA_RESERVED))
