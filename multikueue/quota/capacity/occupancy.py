@@ -248,11 +248,28 @@ class Occupancy:
 
     # The room.
 
-    def room(self, local_queue: ObjectKey, now: datetime) -> Room:
-        """For workloads of that LocalQueue. Without quotas where it leads nowhere, as far as is known."""
+    def room(self, local_queue: ObjectKey, now: datetime, asking: ObjectKey) -> Room:
+        """For a workload of that LocalQueue, `asking`: what it takes here itself is free for it. Without quotas where the queue
+        leads nowhere, as far as is known."""
         while self._unseen and (first := next(iter(self._unseen.items())))[1] <= now:
             self.drop(first[0])
         name = self._routes.get(local_queue, "")
+        load, use = self._loads.pop(asking, None), self._uses.get(asking)
+        if load is None and use is None:
+            return self._known_room(name)
+        if load is not None:
+            self._use(load.cluster_queue, load.amounts, -1)
+        if use is not None:
+            self._count(use, -1)
+        found = self._known_room(name)
+        if use is not None:
+            self._count(use, 1)
+        if load is not None:
+            self._loads[asking] = load = self._placed(load)
+            self._use(load.cluster_queue, load.amounts, 1)
+        return found
+
+    def _known_room(self, name: str) -> Room:
         known = self._rooms.get(name)
         if known is None:
             self._refresh()

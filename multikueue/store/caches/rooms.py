@@ -95,9 +95,9 @@ class WorkerRoom:
 
     # What it has.
 
-    def room(self, local_queue: ObjectKey, now: datetime) -> contract.Room:
+    def room(self, local_queue: ObjectKey, now: datetime, asking: ObjectKey) -> contract.Room:
         """Equal rooms are one value, so that who asks can tell by identity that nothing is new."""
-        found, doubt = self.occupancy.room(local_queue, now), self.doubt
+        found, doubt = self.occupancy.room(local_queue, now, asking), self.doubt
         known = self._shown.get(local_queue)
         if known is not None and known[0] is found and known[1] == doubt:
             return known[2]
@@ -194,15 +194,15 @@ class Rooms:
     def shown(self, fleet: contract.Fleet, local: Workload, flavors: Flavors) -> contract.Fleet:
         """The fleet with the rooms of its workers for a workload. They are needed from now on, with that mapping of flavors."""
         self.need(flavors)
-        now, local_queue = self._now(), queue_of(local)
-        workers = tuple([self._with_room(each, local_queue, now) for each in fleet.workers])
+        now = self._now()
+        workers = tuple([self._with_room(each, local, now) for each in fleet.workers])
         return dataclasses.replace(fleet, workers=workers)
 
-    def _with_room(self, worker: contract.Worker, local_queue: ObjectKey, now: datetime) -> contract.Worker:
+    def _with_room(self, worker: contract.Worker, local: Workload, now: datetime) -> contract.Worker:
         own = self._workers.get(worker.name)
         if own is None:
             return worker
-        room = own.room(local_queue, now)
+        room = own.room(queue_of(local), now, local.key)
         known = self._shown.get(worker.name)
         if known is not None and known[0] is worker and known[1] is room:
             return known[2]

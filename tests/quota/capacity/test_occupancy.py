@@ -20,6 +20,7 @@ from tests.builders import NOW, WorkloadBuilder, cluster_queue, cohort, local_qu
 from tests.builders.queues import ClusterQueueBuilder
 
 LQ, OTHER = ObjectKey("default", "lq"), ObjectKey("default", "other")
+ASKING = ObjectKey("default", "asking")
 CPU = ("default", "cpu")
 MINE = cluster_queue("mine").quota("default", cpu=10)
 THEIRS = cluster_queue("theirs").quota("default", cpu=10)
@@ -46,7 +47,7 @@ def uses(made: Occupancy, *, queue: str = "mine", cpu: int, priority: int = 0, n
 
 
 def cpu_room(made: Occupancy, local_queue: ObjectKey = LQ, *, after: timedelta = timedelta()) -> FlavorRoom:
-    (only,) = made.room(local_queue, NOW + after).quotas
+    (only,) = made.room(local_queue, NOW + after, ASKING).quotas
     return only
 
 
@@ -85,8 +86,8 @@ def test_a_cohort_s_own_quota_counts() -> None:
 def test_a_local_queue_that_leads_nowhere_has_no_room(queue: str) -> None:
     made = worker(MINE)
     made.local_queue_changed(None, local_queue("lq", queue).build())
-    assert made.room(LQ, NOW) == Room()
-    assert made.room(ObjectKey("default", "unknown"), NOW) == Room()
+    assert made.room(LQ, NOW, ASKING) == Room()
+    assert made.room(ObjectKey("default", "unknown"), NOW, ASKING) == Room()
 
 
 # Who may lose quota.
@@ -131,7 +132,7 @@ def told(queue: ClusterQueueBuilder, cpu: int, *, pending: int = 0) -> ClusterQu
 def test_where_not_all_workloads_are_seen_the_queue_s_own_word_counts() -> None:
     made = worker(told(MINE.preempt(within_cluster_queue="LowerPriority"), 7, pending=3), whole=False)
     uses(made, cpu=2)
-    room = made.room(LQ, NOW)
+    room = made.room(LQ, NOW, ASKING)
     assert cores(room.quotas[0].free) == 3
     assert room.quotas[0].preemptible == ()
     assert room.waiting_before(1000) == 3
@@ -139,7 +140,7 @@ def test_where_not_all_workloads_are_seen_the_queue_s_own_word_counts() -> None:
     assert cores(cpu_room(made).free) == 1, "what is seen is more by now"
     made.is_whole = True
     assert cores(cpu_room(made).free) == 1
-    assert made.room(LQ, NOW).waiting == ()
+    assert made.room(LQ, NOW, ASKING).waiting == ()
 
 
 @pytest.mark.parametrize(
@@ -165,10 +166,10 @@ def test_those_who_wait_count_by_priority() -> None:
     made = worker(MINE)
     for number, priority in enumerate((0, 5, 5)):
         made.see(key(number), Use(LQ, priority))
-    room = made.room(LQ, NOW)
+    room = made.room(LQ, NOW, ASKING)
     assert [room.waiting_before(priority) for priority in (0, 5, 6)] == [3, 2, 0]
     made.see(key(1), None)
-    assert made.room(LQ, NOW).waiting_before(0) == 2
+    assert made.room(LQ, NOW, ASKING).waiting_before(0) == 2
 
 
 # What is assumed.
@@ -233,7 +234,7 @@ def test_it_is_not_assumed_of_what_has_quota_already() -> None:
 def test_the_flavor_in_which_it_counts(flavor: str, used: Mapping[str, int]) -> None:
     made = worker(cluster_queue("mine").quota("a", cpu=8).quota("b", cpu=10), names={"a": "theirs"})
     assumed(made, flavor=flavor)
-    found = {each.flavor: cores(each.used) for each in made.room(LQ, NOW).quotas}
+    found = {each.flavor: cores(each.used) for each in made.room(LQ, NOW, ASKING).quotas}
     assert found == {"theirs": used["a"], "b": used["b"]}
 
 
@@ -241,7 +242,7 @@ def test_what_is_assumed_before_anything_is_known_counts_once_it_is() -> None:
     made = Occupancy(lambda flavor: flavor)
     made.is_whole = True
     assumed(made)
-    assert made.room(LQ, NOW) == Room()
+    assert made.room(LQ, NOW, ASKING) == Room()
     made.local_queue_changed(None, local_queue("lq", "mine").build())
     made.cluster_queue_changed(None, MINE.build())
     assert cores(cpu_room(made).free) == 6
@@ -249,10 +250,10 @@ def test_what_is_assumed_before_anything_is_known_counts_once_it_is() -> None:
 
 def test_the_same_room_is_the_same_value_until_something_changes() -> None:
     made = worker(MINE)
-    first = made.room(LQ, NOW)
-    assert made.room(LQ, NOW + timedelta(hours=1)) is first
+    first = made.room(LQ, NOW, ASKING)
+    assert made.room(LQ, NOW + timedelta(hours=1), ASKING) is first
     assumed(made)
-    assert made.room(LQ, NOW) is not first
+    assert made.room(LQ, NOW, ASKING) is not first
 
 
 STEPS = st.lists(
@@ -315,6 +316,9 @@ def test_sums_of_assumed_load_never_drift(steps: list[tuple[str, int, int]]) -> 
         else:
             now += 30 * cpu
             model.assumed = {n: each for n, each in model.assumed.items() if each[1] is None or each[1] > now}
+        own = model.held.get(number, 0) + model.assumed.get(number, (0, None))[0]
+        (itself,) = made.room(LQ, NOW + timedelta(seconds=now), key(number)).quotas
+        assert cores(itself.used) == model.used() - own
         room = cpu_room(made, after=timedelta(seconds=now))
         assert cores(room.used) == model.used()
         assert cores(room.free) == quota + 10 - model.used()

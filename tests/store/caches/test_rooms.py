@@ -12,10 +12,11 @@ from multikueue.api.meta import ObjectKey
 from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.rooms import UNREAD, Rooms, WorkerRoom
 from multikueue.strategy import Fleet, Room, Worker
-from tests.builders import NOW, cluster_queue, flavor, local_queue, workload
+from tests.builders import NOW, WorkloadBuilder, cluster_queue, flavor, local_queue, workload
 
 LQ = ObjectKey("default", "lq")
 LOCAL = workload("wl").queue("lq").request(cpu=4).reserved("manager-cq")
+OTHER = workload("other").queue("lq").request(cpu=4).reserved("manager-cq").build()
 SCALARS = ("clusterqueues", "cohorts", "resourceflavors")
 NO_FLAVORS: Mapping[str, str] = {}
 FLEET = Fleet(workers=(Worker(name="w1"), Worker(name="w2")), now=NOW)
@@ -49,9 +50,14 @@ class Known:
     def first(self) -> WorkerRoom:
         return self.rooms.worker("w1")
 
-    def free(self) -> list[float]:
-        shown = self.rooms.shown(FLEET, LOCAL.build(), NO_FLAVORS)
+    def free(self, asking: Workload | None = None) -> list[float]:
+        """By worker, for another workload than `wl` unless it asks itself."""
+        shown = self.rooms.shown(FLEET, asking or OTHER, NO_FLAVORS)
         return [each.room.quotas[0].free / 1000 for each in shown.workers if each.room is not None]
+
+    def waiting(self, asking: Workload) -> list[int]:
+        shown = self.rooms.shown(FLEET, asking, NO_FLAVORS)
+        return [sum(number for _, number in each.room.waiting) for each in shown.workers if each.room is not None]
 
 
 def test_before_anybody_asks_nothing_is_known() -> None:
@@ -89,7 +95,7 @@ def test_the_room_of_a_worker_is_that_of_its_queue() -> None:
     ],
 )
 def test_what_may_not_be_watched_is_told(known: Known, doubt: str, is_known: bool) -> None:
-    room = known.first.room(LQ, NOW)
+    room = known.first.room(LQ, NOW, OTHER.key)
     assert room.doubt == doubt
     assert bool(room.quotas) is is_known
     assert known.first.occupancy.is_whole is (doubt in ("", UNREAD) or "cohorts" in doubt)
@@ -98,19 +104,19 @@ def test_what_may_not_be_watched_is_told(known: Known, doubt: str, is_known: boo
 def test_a_watch_that_breaks_is_told_and_what_was_seen_stays() -> None:
     known = Known().read()
     known.first.report("workloads", "", "connection reset")
-    room = known.first.room(LQ, NOW)
+    room = known.first.room(LQ, NOW, OTHER.key)
     assert room.doubt == "its workloads are not watched just now"
     assert room.quotas[0].free == 10_000
     known.first.report("workloads", "", "")
-    assert known.first.room(LQ, NOW).doubt == ""
+    assert known.first.room(LQ, NOW, OTHER.key).doubt == ""
     known.first.end()
-    assert "are not watched just now" in known.first.room(LQ, NOW).doubt
+    assert "are not watched just now" in known.first.room(LQ, NOW, OTHER.key).doubt
 
 
 def test_nothing_is_known_before_the_first_list() -> None:
     known = Known()
     known.first.begin([("clusterqueues", "")])
-    assert known.first.room(LQ, NOW) == Room(doubt=UNREAD)
+    assert known.first.room(LQ, NOW, OTHER.key) == Room(doubt=UNREAD)
 
 
 # Workloads.
@@ -140,6 +146,33 @@ def test_what_is_nominated_counts_where_it_is() -> None:
     known.rooms.assume(LOCAL.build(), ("w1", "w2"))
     assert known.free() == [6, 6]
     known.rooms.release(LOCAL.build().key)
+    assert known.free() == [10, 10]
+
+
+@pytest.mark.parametrize(
+    "but", [pytest.param((), id="all is seen"), pytest.param(("workloads",), id="only queues are")]
+)
+@pytest.mark.parametrize(
+    "copy",
+    [
+        pytest.param(None, id="no copy yet"),
+        pytest.param(workload("wl").queue("lq").request(cpu=4), id="a copy that waits"),
+        pytest.param(workload("wl").queue("lq").request(cpu=4).reserved("theirs"), id="a copy with quota"),
+    ],
+)
+def test_what_a_workload_takes_itself_is_free_for_it(but: tuple[str, ...], copy: WorkloadBuilder | None) -> None:
+    """It is asked again before its nomination is written: where it is nominated is no worse than before."""
+    known = Known().read(but=but)
+    known.rooms.assume(LOCAL.build(), ("w1",))
+    if copy is not None:
+        known.copies["w1"].upsert(copy.build())
+    for _ in range(2):
+        assert known.free() == [6, 10]
+        assert known.free(LOCAL.build()) == [10, 10]
+        assert known.waiting(LOCAL.build()) == [0, 0]
+    known.rooms.release(LOCAL.build().key)
+    if copy is not None:
+        known.copies["w1"].remove(copy.build())
     assert known.free() == [10, 10]
 
 
@@ -182,15 +215,15 @@ def test_the_manager_s_name_of_a_flavor(
     known = Known(*(each.build() for each in manager)).read()  # type: ignore[attr-defined]  # builders
     known.first.flavors.upsert(own.build())  # type: ignore[attr-defined]
     known.rooms.need(mapping)
-    assert [each.flavor for each in known.first.room(LQ, NOW).quotas] == [name]
+    assert [each.flavor for each in known.first.room(LQ, NOW, OTHER.key).quotas] == [name]
 
 
 def test_the_manager_s_flavors_may_change() -> None:
     known = Known().read()
     known.first.flavors.upsert(flavor("default").node_labels(gpu="a100").build())
-    assert known.first.room(LQ, NOW).quotas[0].flavor == "default"
+    assert known.first.room(LQ, NOW, OTHER.key).quotas[0].flavor == "default"
     known.flavors.upsert(GPUS.build())
-    assert known.first.room(LQ, NOW).quotas[0].flavor == "a100"
+    assert known.first.room(LQ, NOW, OTHER.key).quotas[0].flavor == "a100"
 
 
 # The same value.

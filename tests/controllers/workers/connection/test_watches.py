@@ -188,7 +188,7 @@ async def roomy(*, namespaces: tuple[str, ...] = EVERYWHERE, fault: Any = None) 
 async def free(worker: Watched) -> tuple[float, str]:
     """The cores that are free for the workloads of the LocalQueue, and why that may be in doubt."""
     await anyio.wait_all_tasks_blocked()
-    room = worker.table.store.rooms.worker("w1").room(LOCAL, worker.table.now())
+    room = worker.table.store.rooms.worker("w1").room(LOCAL, worker.table.now(), ObjectKey("", "asking"))
     return sum(each.free for each in room.quotas) / 1000, room.doubt
 
 
