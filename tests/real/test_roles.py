@@ -576,6 +576,34 @@ async def test_rounds_of_the_incremental_strategy_go_on_over_a_restart(guests: T
     await finish(guests)
 
 
+async def test_the_best_worker_is_named_to_kueue_and_stays_chosen_over_a_restart(
+    guests: Team, nominating: Manager
+) -> None:
+    options = '{"filters": ["taints"], "scorers": [{"preferred": {"labels": {"best": 1}}}], "patience": null}'
+    choice = {"multikueue.dev/strategy": "composed", "multikueue.dev/strategy-options": options}
+    await guests.manager.patch(ADMISSION_CHECK, guests.namespace, {"metadata": {"annotations": choice}})
+    taint = {"annotations": {"multikueue.dev/taints": "spot=true:NoSchedule"}}
+    for worker, said in (("worker1", taint | {"labels": {"best": "yes"}}), ("worker3", {"labels": {"best": "yes"}})):
+        await guests.manager.patch(MULTIKUEUE_CLUSTER, guests.cluster(worker), {"metadata": said})
+    await guests.stop()
+    await submit(guests)
+    await nominated(guests, "worker3")
+    assert set(await guests.waiting(1)) == {"worker3"}
+    nominating.kill()
+    for worker, value in (("worker2", "yes"), ("worker3", None)):
+        await guests.manager.patch(
+            MULTIKUEUE_CLUSTER, guests.cluster(worker), {"metadata": {"labels": {"best": value}}}
+        )
+    nominating.start()
+    await nominating.ready()
+    await submit(guests, "later")
+    await nominated(guests, "worker2", name="later")
+    await nominated(guests, "worker3")
+    await guests.go()
+    assert (await guests.runs_on(timeout=40), await guests.runs_on("later")) == ("worker3", "worker2")
+    await finish(guests)
+
+
 async def round_of(members: Team) -> datetime:
     """When the present round began."""
     condition = await members.condition("multikueue.dev/Nominated")
