@@ -18,8 +18,8 @@ from multikueue.api.kueue.workload import FAILED_ON, ORIGIN_LABEL, PREBUILT_LABE
 from multikueue.api.meta import ObjectKey, ObjectMeta, decoder, encode
 from multikueue.api.multikueue.clusters import ClusterProfile, MultiKueueCluster
 from multikueue.api.multikueue.ocm import Placement
-from multikueue.dispatch.copies.plan import Absent, Plan
-from multikueue.dispatch.remote import Asked, Unfit
+from multikueue.dispatch.copies.plan import Absent, Copied, Plan
+from multikueue.dispatch.remote import Asked, Unfit, attempt_of
 from multikueue.jobs.framework.nesting import Nested
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.frameworks import Adapters
@@ -748,6 +748,22 @@ def test_a_plan_stays_without_a_copy_as_long_as_its_workload_goes_on(left: Workl
     store.plans.put(KEY, Plan(local=left, attempt="", at=NOW, desired=(gone,)))
     copies.remove(copy)
     assert (store.plans.get(KEY) is not None) is (left is not None)
+
+
+@pytest.mark.parametrize("is_written", [False, True], ids=["and nothing is decided", "while a decision is written"])
+def test_a_copy_that_the_plan_asked_for_is_news_only_to_a_decision_under_way(is_written: bool) -> None:
+    """The decision was made without it, so another worker may have won, and nothing would remove the copy."""
+    store, noted = stored()
+    reserved = local().reserved().version(2).build()
+    store.workloads.upsert(reserved)
+    attempt = attempt_of(reserved)
+    asked = Copied(cluster="w1", why="nominated")
+    store.plans.put(KEY, Plan(local=reserved, attempt=attempt, at=NOW, desired=(asked,)))
+    noted.keys.clear()
+    if is_written:
+        store.writes(KEY, reserved.status)
+    store.worker("w1").workloads.upsert(workload("wl").attempt(attempt).origin().build())
+    assert [key for key in noted.keys if key.startswith("workload ")] == (["workload wl"] if is_written else [])
 
 
 @pytest.mark.parametrize("is_reached", [False, True], ids=["not reached yet", "reached before the record was read"])
