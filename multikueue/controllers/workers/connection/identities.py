@@ -7,6 +7,7 @@ where two names show one, `proofs` tells whether they lead to one cluster.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
@@ -90,7 +91,8 @@ class ClusterIdentity:
 
         Raises SameCluster if another name does, OtherCluster if something of ours may still be on the cluster before.
         Claims are made one at a time: the name recorded first is first, for ever and on all replicas, whatever is there by
-        this one. A name that shows the UID of another one, and is proven to lead elsewhere, is used beside it.
+        this one, and so is a name that another one was recorded after. A name that shows the UID of another one, and is
+        proven to lead elsewhere, is used beside it.
         """
         for name in self._ahead(uid):
             await self._proofs.prove(name, client)
@@ -152,13 +154,22 @@ class ClusterIdentity:
         return (self._recorded, others) == (uid, self._ahead(uid))
 
     def _ahead(self, uid: str) -> tuple[str, ...]:
-        """The other names that show a UID and come before this one, first to last. While none is recorded, as on a standby,
-        these are the elder of the names that were seen to lead there."""
-        clusters, identified = self.context.store.clusters, self.context.identified
-        names = {self.worker.name, *(name for name, seen in identified.items() if seen == uid)}
-        there = (clusters.get(ObjectKey("", name)) for name in names)
-        found = sorted(clusters.by("uid", uid) or filter(None, there), key=_precedence)
+        """The other names that show a UID and come before this one, first to last."""
+        found = sorted(self._showing(uid), key=_precedence)
         return tuple(takewhile(lambda name: name != self.worker.name, (each.metadata.name for each in found)))
+
+    def _showing(self, uid: str) -> Iterator[MultiKueueCluster]:
+        """The names recorded with a UID, and those that one of them was recorded after. While none is recorded, as on a
+        standby, the names that were seen to lead there."""
+        clusters, identified = self.context.store.clusters, self.context.identified
+        recorded = tuple(clusters.by("uid", uid))
+        yield from recorded
+        first = {name for each in recorded for name in other_than(each)}
+        seen = {self.worker.name, *(name for name, shown in identified.items() if shown == uid)}
+        for name in first if recorded else seen:
+            cluster = clusters.get(ObjectKey("", name))
+            if cluster is not None and not (recorded and CLUSTER_UID_ANNOTATION in cluster.metadata.annotations):
+                yield cluster
 
     def _judge(self, uid: str, client: WatchingClient) -> None:
         first = next((name for name in self._ahead(uid) if not self._proofs.is_other(name, client)), "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations
+from math import inf
 
 import anyio
 import pytest
@@ -104,6 +105,19 @@ async def test_a_worker_that_shows_the_uid_of_another_one_is_used_for_what_it_is
     assert reason == "IdentityShared"
     assert '"w1"' in message
     assert names.left() == 0
+
+
+async def test_a_name_that_another_was_recorded_after_stays_first_though_it_is_not_recorded_itself() -> None:
+    """Both were seen on a standby, and the second has its heartbeat first once that leads. A job may run on the first."""
+    names = Names()
+    names.table.world.mandate.end()
+    assert await names.claim("w1") == ""
+    names.table.world.mandate.extend(inf)
+    assert await names.claim("w2") == ""
+    assert (names.recorded("w1"), names.recorded("w2")) == ((None, None), (UID, "w1"))
+    names.table.cut("w2")
+    assert [await names.claim(name) for name in ("w2", "w1")] == ["", ""]
+    assert (names.recorded("w1"), names.recorded("w2")) == ((UID, None), (UID, "w1"))
 
 
 CANNOT_TELL: dict[str, Callable[[Names], object]] = {
