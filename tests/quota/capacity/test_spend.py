@@ -198,6 +198,16 @@ def test_the_condition_says_what_was_spent_and_whether_that_is_all() -> None:
     assert (told.status, told.reason) == ("True", "OverLimit")
 
 
+@pytest.mark.parametrize("window", [timedelta(minutes=1), DAY, timedelta(milliseconds=1)], ids=str)
+def test_what_was_told_within_a_second_holds_after_it(window: timedelta) -> None:
+    """The time that is told has no fraction of a second. Else each look would write it again, and each write wakes a look."""
+    ended = NOW + timedelta(seconds=0.2)
+    account = Account(at=ended, begun=NOW, limit=SpendLimit(None, window), spent=1e6)
+    conditions = account.told((), generation=1, now=NOW + timedelta(seconds=0.7))
+    for seconds in (1.7, 2.9, 60.3):
+        assert account.told(conditions, generation=1, now=NOW + timedelta(seconds=seconds)) is conditions
+
+
 def test_it_is_told_again_after_a_while_and_not_while_nothing_is_spent() -> None:
     account = Account(at=NOW, begun=NOW, limit=SpendLimit(None, DAY), spent=10, rate=1.0)
     conditions = account.told((), generation=1, now=NOW)
