@@ -329,11 +329,10 @@ class Invariants:
             return
         over = sum(pods["count"] for pods in status.get("reclaimablePods") or ())
         if self.plan.layout.core and self._tried_before(local):
-            over = 0  # the local job's counters never decrease, so Kueue gives back what was over in the attempt before
-        counted = (
-            sum(each.get("count") or 1 for each in (status.get("admission") or {}).get("podSetAssignments") or ())
-            - over
-        )
+            # The local job's counters never decrease. So Kueue gives back, or does not reserve again, what was over in an
+            # attempt before, and the job begins anew on its worker.
+            assigned, over = local["spec"]["podSets"], 0
+        counted = sum(each.get("count") or 1 for each in assigned) - over
         runs = 0
         for worker in self.world.workers.values():
             job = worker.site.stored(kinds.JOBS, ObjectKey(NAMESPACE, name))
@@ -344,6 +343,7 @@ class Invariants:
             self.broken("counted", now, text)
 
     def _tried_before(self, local: Object) -> bool:
+        assigned = (status.get("admission") or {}).get("podSetAssignments") or ()
         mark, uid = _mark(local), local["metadata"]["uid"]
         return any(known.endswith(uid) and known != mark for known in self._attempts)
 
