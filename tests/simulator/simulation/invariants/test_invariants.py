@@ -19,7 +19,7 @@ from multikueue.settings import InForce, Settings
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
 from multikueue_simulator.simulation.faults.odd_objects import ROGUE
 from multikueue_simulator.simulation.invariants.invariants import Course, Invariants, Write
-from multikueue_simulator.simulation.plan.plan import JobPlan, Plan, Timing
+from multikueue_simulator.simulation.plan.plan import JobPlan, Plan, Replica, Timing
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world import objects
 from multikueue_simulator.world.world import MANAGER, NAMESPACE, World
@@ -323,6 +323,37 @@ def test_a_job_that_ended_is_not_made_again() -> None:
         judge.write("worker1", kinds.JOBS, remote(), by="manager-0", type_="DELETED")
         judge.job("worker2")
     assert judge.broken == ["twice"]
+
+
+@pytest.mark.parametrize(
+    ("left", "by", "ended", "expected"),
+    [
+        (True, "manager-1", 10.0, []),
+        (True, "manager-1", 7.0, ["twice"]),
+        (True, "manager-0", 10.0, ["twice"]),
+        (False, "manager-1", 10.0, ["twice"]),
+    ],
+    ids=["it can win no more", "it ended before that", "who dispatches drops it", "it is in the configuration"],
+)
+def test_what_ends_on_a_worker_that_was_taken_away_before_its_win_is_not_believed(
+    left: bool, by: str, ended: float, expected: list[str]
+) -> None:
+    replicas = (*PLAN.replicas, Replica(name="manager-1", nominates=True))
+    with court(replace(PLAN, replicas=replicas)) as judge:
+        dispatched(judge)
+        if left:
+            (config,) = judge.world.manager.all(kinds.MULTIKUEUE_CONFIGS)
+            storage = f"{kinds.MULTIKUEUE_CONFIGS.plural}.{kinds.MULTIKUEUE_CONFIGS.group}"
+            without = {**config, "spec": {"clusters": ["worker2", "worker3"]}}
+            judge.world.manager.cluster.storage.put(storage, config["metadata"]["name"], without)
+        if ended < 8.0:
+            judge.job("worker1", remote(**done()), by="", at=ended)
+        judge.write(MANAGER, kinds.WORKLOADS, reserved(nominatedClusterNames=["worker2"]), at=8.0, by=by)
+        if ended > 8.0:
+            judge.job("worker1", remote(**done()), by="", at=ended)
+        judge.write("worker1", kinds.JOBS, remote(), by="manager-0", type_="DELETED")
+        judge.job("worker2", at=11.0)
+    assert judge.broken == expected
 
 
 def test_what_a_reservation_of_the_past_comes_to_is_not_believed() -> None:

@@ -109,7 +109,7 @@ class Course:
 class _Attempt:
     """A quota reservation of a local workload: its period, the workers that admitted it, and those that got its job.
     `lost`: the workload was evicted because its worker was lost, or gave its quota back while it was; `off`: the last time it
-    was seen deactivated."""
+    was seen deactivated; `dropped`: the workers out of the configuration that can win no more, and since when."""
 
     began: float = 0.0
     ended: float | None = None
@@ -117,6 +117,7 @@ class _Attempt:
     lost: bool = False
     admitted: set[str] = field(default_factory=set)
     jobs: set[str] = field(default_factory=set)
+    dropped: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -244,6 +245,8 @@ class Invariants:
         if before and not after:
             self._released(write, before)
         self._exclusive(write)
+        if after and after == before:
+            self._note_dropped(write, self._attempts[after])
         if after and not seen.is_active(new):
             self._attempts[after].off = write.at
         if after and after != before:
@@ -268,6 +271,20 @@ class Invariants:
             self.broken("I2", write.at, f"{_name(write)} moved from {before} to {name} in one step")
         elif name not in (old.get("nominatedClusterNames") or ()):
             self.broken("I2", write.at, f"{name} won {_name(write)} and was not nominated")
+
+    def _note_dropped(self, write: Write, attempt: _Attempt) -> None:
+        """Keeps which workers can win no more: an administrator took them out of the configuration before their win was
+        written, and then the manager that nominates for another one took them off its list."""
+        if not any(replica.nominates for replica in self.plan.replicas if replica.name == write.by):
+            return
+        configured = {
+            name for each in self.world.manager.all(kinds.MULTIKUEUE_CONFIGS) for name in each["spec"]["clusters"]
+        }
+        now, before = _nominated(write.new), _nominated(write.old)
+        for name in before - now - configured if not _cluster(write.new) else ():
+            attempt.dropped[self.injector.host_of(name)] = write.at
+        for name in now:
+            attempt.dropped.pop(self.injector.host_of(name), None)
 
     def _released(self, write: Write, attempt: str) -> None:
         """Quota is released only when the job runs nowhere. Exempt are a worker where it started a moment ago, and the
@@ -583,13 +600,17 @@ class Invariants:
 
     def _once(self, write: Write) -> None:
         """A finished job is not created again, as its result could be read. Exempt are results of a reservation that a
-        newer one had replaced by then, or that was lost with its worker."""
+        newer one had replaced by then, or that was lost with its worker; and those of a worker that an administrator
+        took away before its win was written: its job may end while its removal is under way."""
         name = write.new["metadata"]["name"]
         if name in self.injector.disturbed:
             return
         for end in self._ends[self._local_job(write.new)]:
             known = self._attempts[end.attempt]
-            if not self._excused(end.worker, write.at) and not known.lost and not self._is_of_the_past(end):
+            may_be_forgotten = (
+                known.lost or known.dropped.get(end.worker, math.inf) <= end.at or self._is_of_the_past(end)
+            )
+            if not self._excused(end.worker, write.at) and not may_be_forgotten:
                 self.broken("twice", write.at, f"job {name} is made on {write.host}, and had ended on {end.worker}")
 
     def _is_of_the_past(self, end: _End) -> bool:
@@ -699,6 +720,10 @@ def _cluster(workload: Object | None) -> str:
     """The MultiKueueCluster that won the workload; empty without a winner."""
     name: str = ((workload or {}).get("status") or {}).get("clusterName") or ""
     return name
+
+
+def _nominated(workload: Object | None) -> set[str]:
+    return set(((workload or {}).get("status") or {}).get("nominatedClusterNames") or ())
 
 
 def _usage(workload: Object) -> Counter[tuple[str, str]]:
