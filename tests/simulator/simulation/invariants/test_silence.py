@@ -146,5 +146,21 @@ def test_other_waits_are_none_of_it(act: Callable[[Bench], object]) -> None:
     assert looked_at(act, seconds=60.0) == []
 
 
+def test_silence_begins_when_a_message_is_taken_back() -> None:
+    """What was said for minutes is done at last, and its message goes before the copy comes."""
+
+    async def test(world: World, tasks: TaskGroup) -> None:
+        bench = Bench(world, FaultInjector(world, PLAN, tasks))
+        told = reserved(bench, admissionChecks=[SAID])
+        await bench.look(200.0)
+        quiet = {"status": {"admissionChecks": [{**SAID, "message": ""}]}}
+        world.manager.patch(kinds.WORKLOADS, seen.key(told), quiet, subresource="status")
+        assert await bench.look(50.0) == []
+        (text,) = set(await bench.look(10.0))
+        assert text == "Workload w waits for 60 s in silence: no worker has a copy"
+
+    perform(LAYOUT, test)
+
+
 def test_an_event_that_warns_of_nothing_says_nothing() -> None:
     assert looked_at(lambda bench: bench.say(reserved(bench), "Normal"))

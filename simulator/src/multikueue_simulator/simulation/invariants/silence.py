@@ -44,13 +44,18 @@ class Silence:
     injector: FaultInjector
     broken: Callable[[str, float, str], None]
     _since: dict[tuple[str, str], float] = field(default_factory=dict)
+    _said: dict[tuple[str, str], float] = field(default_factory=dict)
+    """When the check last had a message: a manager that goes on takes it back, and what follows takes its time again."""
 
     def look(self, now: float, led_since: float) -> None:
         """Check all jobs and workloads. `led_since`: since when the same managers act."""
         waits = {(body["metadata"]["uid"], wait.what): (body, wait) for body, wait in self._waits()}
         self._since = {known: since for known, since in self._since.items() if known in waits}
+        self._said = {known: said for known, said in self._said.items() if known in waits}
         for known, (body, wait) in waits.items():
-            since = max(self._since.setdefault(known, now), led_since)
+            if _has_message(body):
+                self._said[known] = now
+            since = max(self._since.setdefault(known, now), led_since, self._said.get(known, 0.0))
             if now - since > wait.seconds and self._answer(wait, since, now) and not self._is_said(body, since):
                 name = f"{body['kind']} {body['metadata']['name']}"
                 self.broken("said", now, f"{name} waits for {now - since:.0f} s in silence: {wait.what}")
@@ -61,8 +66,7 @@ class Silence:
 
     def _is_said(self, body: Object, since: float) -> bool:
         """Whether the check has a message, or there is a warning about it, its owner or what it owns."""
-        checks = (body.get("status") or {}).get("admissionChecks") or ()
-        if any(check["name"] == CHECK and check.get("message") for check in checks):
+        if _has_message(body):
             return True
         uid = body["metadata"]["uid"]
         mine = {uid, seen.owner_uid(body)} | {
@@ -128,6 +132,11 @@ class Silence:
 
     def _workloads(self) -> list[Object]:
         return self.world.manager.all(kinds.WORKLOADS, NAMESPACE)
+
+
+def _has_message(body: Object) -> bool:
+    checks = (body.get("status") or {}).get("admissionChecks") or ()
+    return any(check["name"] == CHECK and check.get("message") for check in checks)
 
 
 def _last(event: Object) -> float:
