@@ -443,6 +443,25 @@ def test_no_more_pods_run_than_are_counted(active: int, over: int, expected: lis
     assert [each for each in judge.broken if each == "counted"] == expected
 
 
+@pytest.mark.parametrize(
+    ("core", "active", "expected"),
+    [(True, 2, []), (True, 3, ["counted"]), (False, 2, ["counted"])],
+    ids=["beside a Kueue", "more than the job has", "where we count ourselves"],
+)
+def test_a_kueue_does_not_reserve_again_what_was_over_in_an_attempt_before(
+    core: bool, active: int, expected: list[str]
+) -> None:
+    newer = "2030-01-01T00:00:09Z"
+    with court(replace(PLAN, layout=replace(PLAN.layout, core=core))) as judge:
+        judge.local(sized(2))
+        judge.local(workload(condition("QuotaReserved", "False")), at=8.0)
+        again = workload(condition("QuotaReserved", since=newer), admission=sized(1)["status"]["admission"])
+        again["spec"]["podSets"] = [{"name": "main", "count": 2}]
+        judge.local(again, at=9.0)
+        judge.job("worker1", remote(attempt=f"{newer}/wl-uid", active=active), by="", at=10.0)
+    assert judge.broken == expected
+
+
 def test_pods_of_all_workers_count_and_those_that_begin_later() -> None:
     with court() as judge:
         judge.local(sized(3, over=1))
@@ -474,25 +493,6 @@ def test_pods_that_nobody_can_count_are_not_judged(excuse: str) -> None:
 @pytest.mark.parametrize(("total", "expected"), [("0", []), ("3", []), ("-1m", ["counted"])])
 @pytest.mark.parametrize("where", ["flavorsReservation", "flavorsUsage"])
 def test_no_usage_is_below_zero(where: str, total: str, expected: list[str]) -> None:
-@pytest.mark.parametrize(
-    ("core", "active", "expected"),
-    [(True, 2, []), (True, 3, ["counted"]), (False, 2, ["counted"])],
-    ids=["beside a Kueue", "more than the job has", "where we count ourselves"],
-)
-def test_a_kueue_does_not_reserve_again_what_was_over_in_an_attempt_before(
-    core: bool, active: int, expected: list[str]
-) -> None:
-    newer = "2030-01-01T00:00:09Z"
-    with court(replace(PLAN, layout=replace(PLAN.layout, core=core))) as judge:
-        judge.local(sized(2))
-        judge.local(workload(condition("QuotaReserved", "False")), at=8.0)
-        again = workload(condition("QuotaReserved", since=newer), admission=sized(1)["status"]["admission"])
-        again["spec"]["podSets"] = [{"name": "main", "count": 2}]
-        judge.local(again, at=9.0)
-        judge.job("worker1", remote(attempt=f"{newer}/wl-uid", active=active), by="", at=10.0)
-    assert judge.broken == expected
-
-
     with court() as judge:
         resources = [{"name": "cpu", "total": total}]
         queue = {"metadata": {"name": "main"}, "status": {where: [{"name": "default", "resources": resources}]}}

@@ -276,6 +276,32 @@ def test_what_users_of_workers_have_of_their_own_is_there_in_the_end() -> None:
     watching(body)
 
 
+def put_odd_workload(watch: Watch, *conditions: str) -> None:
+    """A workload of the hostile tenant with these conditions, made of the one that is there."""
+    odd = copy.deepcopy(watch.workload())
+    odd["metadata"] = {"name": "odd", "namespace": ROGUE, "ownerReferences": odd["metadata"]["ownerReferences"]}
+    watch.world.manager.create(kinds.NAMESPACES, objects.namespace(ROGUE))
+    watch.world.manager.create(kinds.WORKLOADS, odd)
+    since = {"status": "True", "reason": "R", "message": "m", "lastTransitionTime": "2030-01-01T00:00:00Z"}
+    body = {"status": {"conditions": [{"type": each, **since} for each in conditions]}}
+    watch.world.manager.patch(kinds.WORKLOADS, ObjectKey(ROGUE, "odd"), body, subresource="status")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "spends"),
+    [(("QuotaReserved",), True), ((), False), (("QuotaReserved", "Finished"), False)],
+    ids=["it holds quota", "it waits", "it is over"],
+)
+def test_a_job_of_the_hostile_tenant_that_does_not_end_spends(conditions: tuple[str, ...], spends: bool) -> None:
+    async def body(watch: Watch) -> None:
+        watch.blind()
+        put_odd_workload(watch, *conditions)
+        paths = [path.rpartition("v1beta2/")[2] for path in watch.states.spending()]
+        assert paths == (["namespaces/rogue/localqueues/rogue/status", "clusterqueues/rogue/status"] if spends else [])
+
+    watching(body)
+
+
 def test_nothing_is_settled_while_a_job_of_the_hostile_tenant_still_has_to_stop() -> None:
     plan = replace(PLAN, jobs=(JobPlan(name="job0"),))
 
@@ -283,15 +309,7 @@ def test_nothing_is_settled_while_a_job_of_the_hostile_tenant_still_has_to_stop(
         await watch.look(30)
         assert watch.states.unsettled(anyio.current_time()) == ""
         watch.blind()
-        odd = copy.deepcopy(watch.workload())
-        odd["metadata"] = {"name": "odd", "namespace": ROGUE, "ownerReferences": odd["metadata"]["ownerReferences"]}
-        watch.world.manager.create(kinds.NAMESPACES, objects.namespace(ROGUE))
-        watch.world.manager.create(kinds.WORKLOADS, odd)
-        since = {"status": "True", "reason": "R", "message": "m", "lastTransitionTime": "2030-01-01T00:00:00Z"}
-        conditions = [{"type": each, **since} for each in ("QuotaReserved", "Evicted")]
-        watch.world.manager.patch(
-            kinds.WORKLOADS, ObjectKey(ROGUE, "odd"), {"status": {"conditions": conditions}}, subresource="status"
-        )
+        put_odd_workload(watch, "QuotaReserved", "Evicted")
         assert watch.states.unsettled(anyio.current_time()) == "the job of workload odd still has to stop"
 
     watching(body, plan)

@@ -344,6 +344,7 @@ class Invariants:
         name, status = seen.owner(local), local.get("status") or {}
         if name in self.injector.disturbed or self._gives_up(local, now):
             return
+        assigned = (status.get("admission") or {}).get("podSetAssignments") or ()
         over = sum(pods["count"] for pods in status.get("reclaimablePods") or ())
         if self.plan.layout.core and self._tried_before(local):
             # The local job's counters never decrease. So Kueue gives back, or does not reserve again, what was over in an
@@ -360,7 +361,6 @@ class Invariants:
             self.broken("counted", now, text)
 
     def _tried_before(self, local: Object) -> bool:
-        assigned = (status.get("admission") or {}).get("podSetAssignments") or ()
         mark, uid = _mark(local), local["metadata"]["uid"]
         return any(known.endswith(uid) and known != mark for known in self._attempts)
 

@@ -342,6 +342,15 @@ class StateInvariants:
         ]
         return self.plan.layout.core and bool(workloads) and all(seen.is_true(w, FINISHED) for w in workloads)
 
+    def spending(self) -> Iterator[str]:
+        """The paths of the statuses of queues that still spend, as the hostile tenant's jobs need not end: each says so every
+        five minutes."""
+        for workload in self.world.manager.all(kinds.WORKLOADS, ROGUE):
+            if seen.is_true(workload, QUOTA_RESERVED) and not seen.is_true(workload, FINISHED):
+                for kind, namespace in ((kinds.LOCAL_QUEUES, ROGUE), (kinds.CLUSTER_QUEUES, "")):
+                    yield kind.path(ObjectKey(namespace, ROGUE), subresource="status")
+                return
+
     def at_the_end(self, now: float) -> None:
         """Check the settled state."""
         present = {job["metadata"]["name"] for job in self.world.manager.all(kinds.JOBS, NAMESPACE)}

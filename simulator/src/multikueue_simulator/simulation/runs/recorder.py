@@ -64,7 +64,7 @@ class Trace:
 class RunRecorder:
     """An observer of the managers' lines and of the storages of all clusters.
 
-    `writes` counts the writes that managers sent and servers carried out, except those of leases; `last` is when the
+    `writes` counts the writes that managers sent and servers carried out, except those of leases, by path; `last` is when the
     latest of them arrived. `digest` is a hash of all records: two runs are equal if their digests are.
     """
 
@@ -72,7 +72,7 @@ class RunRecorder:
     stage: Stage
     invariants: Invariants
     trace: Trace
-    writes: int = 0
+    writes: Counter[str] = field(default_factory=Counter)
     last: float = 0.0
     digest: Any = field(default_factory=lambda: blake2b(digest_size=16))
     _by: str = ""
@@ -99,7 +99,7 @@ class RunRecorder:
         self.stage.arrived(request)
 
     def _note(self, line: Line, host: str, request: Request, answer: Response | Watch) -> None:
-        self.writes += 1
+        self.writes[request.path] += 1
         self.last = asyncio.get_running_loop().time()
         self.invariants.sent(line.source, host, request, self.last)
         status = answer.status if isinstance(answer, Response) else 200
