@@ -429,11 +429,29 @@ def test_a_job_may_be_where_it_was_seen_and_cannot_be_removed(
     assert may_be_there(case, left) is (may_be and has_job)
 
 
+@pytest.mark.parametrize(
+    ("is_known", "named", "has_job", "may_be"),
+    [
+        pytest.param(True, ("w2",), False, False, id="what it has is seen"),
+        pytest.param(False, ("w2",), False, True, id="it was nominated, and what it has is not seen yet"),
+        pytest.param(False, ("w1",), False, False, id="it was not nominated"),
+        pytest.param(False, ("w1",), True, False, id="what another process has seen there can be removed"),
+    ],
+)
+def test_a_job_may_be_where_requests_go_before_what_is_there_is_seen(
+    is_known: bool, named: tuple[str, ...], has_job: bool, may_be: bool
+) -> None:
+    reached = worker("w2", None, remote_job(EARLIER) if has_job else None, is_known=is_known, since=NOW)
+    assert may_be_there(case_of(reserved().nominated(*named), reached), reached) is may_be
+
+
 def test_whom_is_lost_by_now_nobody_waits_for() -> None:
     lost, other = away(worker("w1"), since=NOW - timedelta(minutes=20)), away(worker("w2"))
     case = case_of(reserved(), lost, other)
     assert until_lost(case, [lost, other]) == timedelta(minutes=15)
     assert until_lost(case, [lost]) is None
+    assert until_lost(case, [worker("w3")]) is None, "it is not away"
+    assert until_lost(case, [worker("w3"), other]) == timedelta(minutes=15)
 
 
 def test_a_worker_out_of_reach_that_was_asked_for_the_job_is_nominated_again() -> None:

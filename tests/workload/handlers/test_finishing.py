@@ -22,6 +22,7 @@ from tests.workload.builders import (
     ATTEMPT,
     admitted_copy,
     but,
+    carried_out,
     case_of,
     check_of,
     copy,
@@ -141,6 +142,23 @@ def test_where_a_finished_job_ran_is_not_told_of_a_worker_without_it_or_no_longe
     others = (f"other-{number}" for number in range(MAX_NOMINATED))
     for unnamed in (reserved().finished(), reserved().nominated(*others).finished()):
         assert decided(unnamed, done).status == unnamed.build().status
+
+
+def test_a_win_that_was_recorded_is_not_recorded_again() -> None:
+    """Also where somebody has nominated its worker again since."""
+    local = won("w1").nominated("w1").finished()
+    assert decided(local, OVER).status == local.build().status
+
+
+def test_the_copy_of_a_workload_that_finished_without_a_time_goes_at_once() -> None:
+    built = won("w1").finished().build()
+    conditions = tuple(
+        replace(each, last_transition_time=None) if each.type == "Finished" else each
+        for each in built.status.conditions
+    )
+    over = replace(built, status=replace(built.status, conditions=conditions))
+    case = replace(case_of(won("w1").finished(), OVER, copy_retention=ONE_DAY), workload=over)
+    assert told(carried_out(case)) == ["DeleteJob w1", "DeleteWorkload w1"]
 
 
 def test_no_copy_is_retained_where_no_job_was() -> None:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from multikueue.api.kueue.compatibility import Compatibility
+from multikueue.api.kueue.workload import FAILED_ON
 from multikueue.dispatch.remote import Remote, attempt_of
 from multikueue.testing import NOW
 from multikueue.workload.phases import Phase
@@ -73,6 +74,21 @@ def test_an_eviction_on_the_worker_says_what_was_before_in_every_release() -> No
         for release in ("0.16", "0.18", "0.19")
     }
     assert messages == {'Workload evicted on worker cluster: "w1", resetting for re-admission. Previously: "Ready"'}
+
+
+@pytest.mark.parametrize("remotes", [(), (worker("w1"), worker("w2"))], ids=["no worker", "workers without a copy"])
+def test_a_check_that_is_ready_without_a_recorded_winner_is_tried_again(remotes: tuple[Remote, ...]) -> None:
+    decision = decided(reserved().check("mk", "Ready").admitted(), *remotes)
+    text = 'Admission check is Ready but no admitting cluster is recorded, Previously: "Ready"'
+    assert (decision.phase, check_of(decision.status)) == (Phase.WINNER_GONE, ("Retry", text))
+
+
+def test_where_the_attempt_failed_is_noted_before_where_earlier_ones_did() -> None:
+    local = won("w1").condition(FAILED_ON, reason="AttemptFailed", message="w2 at 2026-01-01T11:00:00Z")
+    status = decided(local, worker("w1")).status
+    assert status is not None
+    notes = [each.message for each in status.conditions if each.type == FAILED_ON]
+    assert notes == ["w1 at 2026-01-01T12:00:00Z; w2 at 2026-01-01T11:00:00Z"]
 
 
 def test_what_all_nominated_workers_have_deactivated_is_tried_again() -> None:

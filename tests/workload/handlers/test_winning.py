@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from multikueue.api.kubernetes.event import Event
 from multikueue.dispatch.copies.effects import CreateJob, DeleteJob, DeleteWorkload
 from multikueue.dispatch.copies.plan import Running
-from multikueue.dispatch.remote import Remote
+from multikueue.dispatch.remote import Asked, Remote
 from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.testing import NOW
 from multikueue.workload.case import MAX_NOMINATED
@@ -216,6 +216,26 @@ def test_a_job_that_is_still_wanted_is_asked_for_again_at_once() -> None:
     assert told(decided(reserved().nominated("w1"), asked)) == ["CreateJob w1"]
 
 
+@pytest.mark.parametrize(
+    ("ago", "actions", "left"),
+    [
+        pytest.param(29, ["CreateJob w1"], 1, id="for half a minute"),
+        pytest.param(30, [], 70, id="and then no more, so that it is read once nothing can come"),
+    ],
+)
+def test_a_job_is_asked_for_again(ago: int, actions: list[str], left: int) -> None:
+    asked = Asked(ATTEMPT, NOW + timedelta(seconds=70), NOW - timedelta(seconds=ago), why="500 InternalError")
+    decision = decided(reserved().nominated("w1"), replace(worker("w1", admitted_copy()), asked=asked))
+    assert told(decision) == actions
+    assert decision.again_after == timedelta(seconds=left)
+
+
+def test_a_stale_job_that_is_out_of_reach_is_waited_for() -> None:
+    left = away(worker("w2", None, remote_job(EARLIER)))
+    decision = decided(reserved().nominated("w1"), worker("w1", admitted_copy()), left)
+    assert (told(decision), decision.again_after) == ([], timedelta(minutes=15))
+
+
 STALE = {
     "on the winner": ((worker("w1", admitted_copy(), remote_job(EARLIER)),), ["DeleteJob w1"]),
     "on the winner, and in part": (
@@ -275,6 +295,7 @@ PINNED = Slice(is_elastic=True, stays="w1")
     [
         pytest.param(True, PINNED, False, [], id="the job of the slice before is taken over"),
         pytest.param(False, PINNED, True, ["DeleteJob w1"], id="one that is left of an attempt is removed"),
+        pytest.param(True, NO_SLICE, True, ["DeleteJob w1"], id="so is that of a slice which is none any more"),
     ],
 )
 def test_what_runs_where_a_slice_is_admitted(
