@@ -101,6 +101,8 @@ def test_the_failures_of_two_clusters_are_two() -> None:
     assert (refusals.clusters(KEY), refusals.told(KEY, "w1"), refusals.told(KEY, "w2")) == (("w2",), "", "job: denied")
     assert refusals.told(ObjectKey("default", "another"), "w2") == ""
     assert refusals.count(NOW) == {("workload", "w2"): 1}
+    assert refusals.over(KEY, cluster="w2")
+    assert refusals._of == {}, "nothing is kept of what is over"
 
 
 LONG = QueueStatus(

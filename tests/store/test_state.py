@@ -142,5 +142,10 @@ def test_a_workload_that_has_ended_is_nowhere_any_more() -> None:
     store, _ = stored()
     store.workloads.upsert(local().nominated("w1").version(2).build())
     assert store.may_be_on("w1")
-    store.workloads.upsert(local().nominated("w1").finished().version(3).build())
+    over = local().nominated("w1").finished()
+    store.workloads.upsert(over.version(3).build())
+    assert not store.may_be_on("w1")
+    large = over.annotations({"example.com/notes": "x" * 10_000}).version(4).build()
+    store.workloads.upsert(large)
+    assert [*store.workloads.going_on()] == [large], "it is too large to be packed"
     assert not store.may_be_on("w1")
