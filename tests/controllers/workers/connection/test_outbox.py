@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from multikueue.api import kinds
-from multikueue.api.jobs.job import JobKey
+from multikueue.api.jobs.job import Job, JobKey
 from multikueue.api.jobs.pod import (
     GROUP_COUNT_ANNOTATION,
     GROUP_FAST_ANNOTATION,
@@ -27,16 +27,26 @@ from multikueue.controllers.workers.connection.refused_calls import WORDS
 from multikueue.dispatch.copies.effects import CreateJob, CreateWorkload, DeleteJob, FindJob
 from multikueue.dispatch.copies.plan import Absent, Copied, Found, Plan, Running
 from multikueue.dispatch.remote import Asked, attempt_of
-from multikueue.errors import ClusterUnreachable, Conflict, Forbidden, InvalidObject, MultiKueueError, NotFound
+from multikueue.errors import (
+    ClusterUnreachable,
+    Conflict,
+    Forbidden,
+    InvalidObject,
+    MultiKueueError,
+    NotFound,
+    ServerError,
+    Unauthorized,
+)
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import LONGEST_NAME
 from multikueue.jobs.kinds.pods.group import POD_GROUP
 from multikueue.runtime import AGAIN, DONE
-from multikueue.settings import Integrations
+from multikueue.settings import BESIDE_KUEUE, STANDALONE, Integrations, Role
 from multikueue_simulator.time import VirtualLoop
 from tests.builders import workload
 from tests.controllers.table import NAMESPACE, Table, job_body, table
-from tests.jobs.builders import stored
+from tests.jobs import places
+from tests.jobs.builders import ours, stored, tree, workload_of
 from tests.jobs.kinds.pods.builders import body as pod_body
 from tests.jobs.kinds.pods.builders import group, member
 from tests.kube.test_definitions import PLAIN, documents
@@ -45,6 +55,7 @@ pytestmark = pytest.mark.anyio
 
 JOB = ObjectKey(NAMESPACE, "job")
 NO_ANSWER = ClusterUnreachable("w1", "no answer")
+STORAGE = ServerError(500, "InternalError", "etcdserver: request timed out")
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +169,38 @@ async def test_a_job_is_requested_since_the_first_request_of_its_attempt(attempt
     assert asked is not None
     assert (asked.attempt, asked.since) == (before.attempt, world.time if attempt else before.since)
     assert "no answer" in asked.why
+
+
+async def test_a_request_that_an_error_leaves_open_is_looked_at_once() -> None:
+    """What is decided then is how long the job is requested again."""
+    world, key = await dispatched()
+    runs(world, key, "w1")
+    only(world, "create jobs", STORAGE)
+    for looks in (1, 0):
+        while len(world.queues.workloads):
+            world.queues.workloads.done(await world.queues.workloads.get())
+        with pytest.raises(ServerError):
+            await world.outboxes["w1"].reconcile(key)
+        assert len(world.queues.workloads) == looks
+
+
+async def test_a_request_whose_answer_is_lost_is_settled_by_the_job_that_the_watch_shows() -> None:
+    world, key = await dispatched()
+    runs(world, key, "w1")
+    world.workers["w1"].lose_answer = lambda verb, _plural: NO_ANSWER if verb == "create" else None
+    with pytest.raises(ClusterUnreachable):
+        await world.outboxes["w1"].reconcile(key)
+    assert world.store.worker("w1").job_of(key) is not None
+    assert world.store.worker("w1").expectations.asked(key) is None
+
+
+@pytest.mark.parametrize("gone", [kinds.WORKLOADS, kinds.JOBS], ids=["workload", "job"])
+async def test_of_a_workload_or_job_that_is_gone_none_is_made(gone: Any) -> None:
+    world, key = await dispatched()
+    world.manager.drop(gone, key if gone is kinds.WORKLOADS else JOB)
+    await world.outboxes["w1"]._create_job(CreateJob(cluster="w1", attempt="attempt"), key)
+    assert world.runs_on() == []
+    assert world.store.worker("w1").expectations.asked(key) is None
 
 
 # What has the name.
@@ -285,16 +328,23 @@ async def test_a_request_that_made_nothing(
     assert worker.expectations.is_passed_over(key) is is_passed_over
 
 
-async def test_a_job_of_ours_that_was_made_before_is_taken_for_made() -> None:
+@pytest.mark.parametrize(
+    ("origin", "is_ours"),
+    [
+        pytest.param({ORIGIN_LABEL: "multikueue"}, True, id="one of ours was made before, and is the job"),
+        pytest.param({}, False, id="one of somebody else keeps the name"),
+    ],
+)
+async def test_a_job_that_is_there_already(origin: dict[str, str], is_ours: bool) -> None:
     world, key = await dispatched()
     local, job, cluster = world.store.workloads.get(key), job_body("job"), world.workers["w1"]
-    job["metadata"]["labels"] |= {ORIGIN_LABEL: "multikueue", PREBUILT_LABEL: key.name}
+    job["metadata"]["labels"] |= {PREBUILT_LABEL: key.name, **origin}
     with cluster.unheard():
         cluster.put(kinds.JOBS, job)
     assert local is not None
     await world.outboxes["w1"]._create_part(cluster.value(kinds.JOBS, job), key, local, "attempt")
-    assert world.store.worker("w1").job_of(key) is not None
-    assert not world.store.worker("w1").expectations.is_passed_over(key)
+    assert (world.store.worker("w1").job_of(key) is not None) is is_ours
+    assert world.store.worker("w1").expectations.is_passed_over(key) is not is_ours
 
 
 async def test_a_request_that_made_nothing_as_an_earlier_one_made_the_job_says_nothing_against_the_worker() -> None:
@@ -318,6 +368,26 @@ async def test_a_request_for_a_workload_that_is_gone_ends_with_a_look() -> None:
     assert not worker.expectations.is_passed_over(key)
 
 
+@pytest.mark.parametrize(
+    ("is_left_out", "calls"),
+    [
+        pytest.param(False, ["get jobs"], id="is cached, if it is there"),
+        pytest.param(True, ["get workloads", "get jobs"], id="may have been left out"),
+    ],
+)
+async def test_a_job_is_read_with_its_copy_where_that(
+    is_left_out: bool, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job alone would look like one whose copy is gone. Nothing need have been asked: its end may be unheard of."""
+    world, key = await dispatched()
+    worker, cluster = world.store.worker("w1"), world.workers["w1"]
+    monkeypatch.setattr(worker.workloads, "may_have_left_out", lambda keys: is_left_out and keys == (key,))
+    cluster.calls.clear()
+    await world.outboxes["w1"]._find_job(FindJob(cluster="w1"), key)
+    assert cluster.calls == calls
+    assert worker.expectations.about(key) == (None, world.now(), False)
+
+
 # What is removed, and what is not.
 
 
@@ -327,6 +397,15 @@ async def dispatched(**settings: Any) -> tuple[Table, ObjectKey]:
     world.submit()
     await world.settle()
     return world, world.key()
+
+
+def runs(world: Table, key: ObjectKey, cluster: str) -> None:
+    """The plan is that the job runs on a worker that has admitted the copy."""
+    world.admit(cluster)
+    local, run = world.store.workloads.get(key), Running(cluster=cluster, why="first to admit")
+    assert local is not None
+    plan = Plan(local=local, attempt=attempt_of(local), at=world.now(), desired=(run,), origin="multikueue")
+    world.store.plans.put(key, plan)
 
 
 def removes(world: Table, key: ObjectKey) -> None:
@@ -361,6 +440,16 @@ async def test_a_refused_delete_is_tried_again_where(meanwhile: str, is_tried_ag
     with pytest.raises(Conflict) if is_tried_again else nullcontext():
         await world.outboxes["w1"].reconcile(key)
     assert (cache.get(key) is not None) is is_tried_again
+
+
+async def test_what_is_gone_when_it_is_deleted_is_known_no_more() -> None:
+    world, key = await dispatched()
+    removes(world, key)
+    with world.workers["w1"].unheard():
+        world.workers["w1"].drop(kinds.WORKLOADS, key)
+    assert world.store.worker("w1").workloads.get(key) is not None
+    assert await world.outboxes["w1"].reconcile(key) == DONE
+    assert world.store.worker("w1").workloads.get(key) is None
 
 
 async def test_what_takes_its_time_to_go_is_known_until_it_is_gone() -> None:
@@ -683,12 +772,8 @@ async def test_a_workload_whose_job_the_watch_has_shown_is_looked_at_again_if_it
     stop: str, looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, key = await dispatched()
-    local, queue, create = world.store.workloads.get(key), world.queues.workloads, world.workers["w1"].create
-    assert local is not None
-    world.admit("w1")
-    run = Running(cluster="w1", why="first to admit")
-    plan = Plan(local=local, attempt=attempt_of(local), at=world.now(), desired=(run,), origin="multikueue")
-    world.store.plans.put(key, plan)
+    queue, create = world.queues.workloads, world.workers["w1"].create
+    runs(world, key, "w1")
 
     async def made(kind: Any, namespace: str, body: Any) -> Any:
         answer = await create(kind, namespace, body)
@@ -712,6 +797,26 @@ async def test_a_worker_that_hangs_is_not_called() -> None:
     world.workers["w1"].calls.clear()
     assert await outbox.reconcile(key) == DONE
     assert world.workers["w1"].calls == []
+
+
+@pytest.mark.parametrize(
+    ("error", "is_doubted"),
+    [
+        pytest.param(NO_ANSWER, True, id="does not answer"),
+        pytest.param(Unauthorized(401, "Unauthorized", "who are you?"), True, id="does not know us any more"),
+        pytest.param(DENIED, False, id="refuses this call"),
+    ],
+)
+async def test_a_worker_is_doubted_until_it_is_asked_how_it_is_if_it(error: MultiKueueError, is_doubted: bool) -> None:
+    world, key = await dispatched()
+    removes(world, key)
+    outbox, queue = world.outboxes["w1"], world.queues.outboxes["w1"]
+    only(world, "delete workloads", error)
+    with pytest.raises(type(error)):
+        await outbox.reconcile(key)
+    assert outbox.breaker.is_open is is_doubted
+    outbox.breaker.trust()
+    assert len(queue) == is_doubted, "what was held back goes on"
 
 
 # Workloads with names that are too long for an older Kueue.
@@ -803,6 +908,24 @@ async def test_a_job_with_quota_for_fewer_pods_asks_for_no_more_on_its_worker() 
     job = world.workers["w1"].find(kinds.JOBS, JOB) or {}
     assert world.status()["admission"]["podSetAssignments"][0]["count"] == 3
     assert (copy["spec"]["podSets"][0]["count"], job["spec"]["parallelism"]) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("roles", "is_sent"),
+    [
+        pytest.param(STANDALONE, False, id="where this process takes in jobs, as its job starts over"),
+        pytest.param(BESIDE_KUEUE, True, id="but beside Kueue, which decides that itself"),
+    ],
+)
+async def test_what_its_workload_does_not_count_is_not_sent(roles: frozenset[Role], is_sent: bool) -> None:
+    outbox = table(roles=roles).outboxes["w1"]
+    some = ours().parallelism(5).completions(9).annotations({"kueue.x-k8s.io/job-min-parallelism": "2"})
+    whole, fewer, larger = workload_of(some.build()), places.admitted(workload_of(some.build()), 3), some.parallelism(6)
+    assert outbox._as_counted(some.build(), whole) == some.build()
+    sent = outbox._as_counted(some.build(), fewer)
+    assert isinstance(sent, Job)
+    assert tree(sent.spec)["parallelism"] == 3, "it has quota for so many"
+    assert outbox._as_counted(larger.build(), fewer) == (larger.build() if is_sent else None)
 
 
 async def test_a_pod_that_asks_for_more_than_its_stateful_set_counts_is_not_sent() -> None:
