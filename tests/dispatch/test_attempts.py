@@ -11,7 +11,16 @@ from msgspec.structs import replace
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, Workload
 from multikueue.api.meta import Object
-from multikueue.dispatch.remote import LEEWAY, Link, Reach, Remote, attempt_of, is_of_attempt, is_taken_over
+from multikueue.dispatch.remote import (
+    LEEWAY,
+    Link,
+    Reach,
+    Remote,
+    attempt_of,
+    ends_attempt,
+    is_of_attempt,
+    is_taken_over,
+)
 from multikueue.testing import NOW
 from multikueue.workload.phases import Phase
 from tests.builders.workloads import WorkloadBuilder
@@ -32,6 +41,22 @@ from tests.workload.builders import (
 )
 
 T = TypeVar("T", bound=Object)
+
+ENDS = {
+    "it holds its quota": (reserved(), False),
+    "it runs": (won("w1"), False),
+    "it was evicted before this reservation": (reserved().condition("Evicted", "False", reason="QuotaReserved"), False),
+    "it is evicted, and still holds its quota": (reserved().evicted(), True),
+    "its check asks for a retry": (reserved().check("mk", "Retry"), True),
+    "its check rejects it": (reserved().check("mk", "Rejected"), True),
+    "it has given its quota back": (reserved().unreserved(), True),
+    "it had no quota yet": (pending(), True),
+}
+
+
+@pytest.mark.parametrize(("local", "ends"), ENDS.values(), ids=ENDS)
+def test_an_attempt_ends_with_the_status_of_a_workload_of_which_it_is_said(local: WorkloadBuilder, ends: bool) -> None:
+    assert ends_attempt(local.build().status) is ends
 
 
 def leaving(item: T) -> T:

@@ -37,10 +37,12 @@ GUARDS = (
     _of(
         STARTED,
         "controllers/workers/connection/outbox",
-        "reconcile _carry_out _may_create _left _may_run_beside _create_job _create_part _not_made _find_job _find _read"
-        " _adopt _is_ours _is_told_by_its_job _delete _delete_job _is_there _let_go",
+        "reconcile _carry_out _may_create _left _may_run_beside _is_ending _create_job _as_counted _refuse_surplus"
+        " _create_part _not_made _find_job _find _read _adopt _is_ours _is_told_by_its_job _delete _delete_job _is_there"
+        " _let_go",
     ),
     _of(STARTED, "controllers/workers/connection/refused_calls", "is_unsure _is_of_webhook"),
+    _of(STARTED, "dispatch/remote", "ends_attempt"),
     _of(STARTED, "store/state", "may_be_on may_run_beside job_to_stop"),
     _of(STARTED, "jobs/framework/adapter", "may_run"),
     _of(STARTED, "store/plans"),
