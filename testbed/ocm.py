@@ -24,10 +24,13 @@ __all__ = [
     "PLACEMENT_DECISION",
     "PlacementController",
     "bind_set",
+    "cluster_set",
     "decided_clusters",
     "placement",
     "register_cluster",
     "set_available",
+    "set_score",
+    "taint",
 ]
 
 GROUP = "cluster.open-cluster-management.io"
@@ -37,6 +40,7 @@ GLOBAL_SET = "global"
 MANAGED_CLUSTER = Kind(f"{GROUP}/v1", "ManagedCluster")
 CLUSTER_SET = Kind(f"{GROUP}/v1beta2", "ManagedClusterSet")
 CLUSTER_SET_BINDING = Kind(f"{GROUP}/v1beta2", "ManagedClusterSetBinding")
+SCORE = Kind(f"{GROUP}/v1alpha1", "AddOnPlacementScore")
 PLACEMENT = Kind(f"{GROUP}/v1beta1", "Placement")
 PLACEMENT_DECISION = Kind(f"{GROUP}/v1beta1", "PlacementDecision")
 
@@ -90,6 +94,31 @@ async def set_available(client: Client, name: str, status: str) -> None:
     cluster = await client.get(MANAGED_CLUSTER, name)
     others = [entry for entry in cluster["status"]["conditions"] if entry["type"] != AVAILABLE]
     await client.patch_status(MANAGED_CLUSTER, name, {"conditions": [*others, _condition(AVAILABLE, status)]})
+
+
+async def taint(client: Client, name: str, *keys: str, effect: str = "NoSelect") -> None:
+    """Give a cluster these taints in place of those that it has."""
+    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    taints = [{"key": key, "effect": effect, "timeAdded": stamp} for key in keys]
+    await client.patch(MANAGED_CLUSTER, name, {"spec": {"taints": taints or None}})
+
+
+async def set_score(client: Client, cluster: str, score: str, value: int) -> None:
+    """What an agent writes: the object and the number in it are both called `score`."""
+    await client.apply(namespace(cluster))
+    await client.apply(
+        {"apiVersion": SCORE.api_version, "kind": SCORE.kind, "metadata": {"name": score, "namespace": cluster}}
+    )
+    await client.patch_status(SCORE, score, {"scores": [{"name": score, "value": value}]}, cluster)
+
+
+async def cluster_set(client: Client, name: str, namespace: str) -> dict[str, str]:
+    """Create a set for the placements of a namespace; answers the label of its members."""
+    await client.apply(
+        _object(CLUSTER_SET, {"name": name}, {"clusterSelector": {"selectorType": "ExclusiveClusterSetLabel"}})
+    )
+    await bind_set(client, namespace, name)
+    return {f"{GROUP}/clusterset": name}
 
 
 async def bind_set(client: Client, namespace: str, cluster_set: str = GLOBAL_SET) -> None:
