@@ -93,9 +93,10 @@ def of_contexts(contexts: Mapping[str, str], known: KnownWorkers) -> list[Possib
 
 
 def of_managed_clusters(
-    found: Iterable[ManagedCluster], contexts: Mapping[str, str], known: KnownWorkers
+    found: Iterable[ManagedCluster], contexts: Mapping[str, str] | None, known: KnownWorkers
 ) -> list[PossibleWorker]:
-    """The ManagedClusters of an OCM hub. To register one takes a context of its name, of an administrator of that cluster."""
+    """The ManagedClusters of an OCM hub. To register one takes a context of its name, of an administrator of that cluster,
+    unless the hub's agents do it: then there are no `contexts`."""
     return [_managed(cluster, contexts, known) for cluster in found]
 
 
@@ -115,9 +116,9 @@ def profile_problem(profile: ClusterProfile) -> str:
     return _problem(profile.metadata.name, ("it has no access provider", not profile.providers), (why, is_ill))
 
 
-def _managed(cluster: ManagedCluster, contexts: Mapping[str, str], known: KnownWorkers) -> PossibleWorker:
+def _managed(cluster: ManagedCluster, contexts: Mapping[str, str] | None, known: KnownWorkers) -> PossibleWorker:
     name, configs = cluster.metadata.name, cluster.spec.managed_cluster_client_configs
-    server = configs[0].url if configs else contexts.get(name, "")
+    server = configs[0].url if configs else (contexts or {}).get(name, "")
     return PossibleWorker(
         name=name,
         source=f"ManagedCluster {name}",
@@ -127,7 +128,7 @@ def _managed(cluster: ManagedCluster, contexts: Mapping[str, str], known: KnownW
         problem=managed_problem(cluster)
         or (
             f"your kubeconfig has no context {name}, of an administrator of that cluster"
-            if name not in contexts
+            if contexts is not None and name not in contexts
             else ""
         ),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,6 +25,7 @@ from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import definitions
 from multikueue.kube.nonce import Unproven, common_place, is_same_cluster, proof_key
 from multikueue.kube.renewal import request_token
+from multikueue.registration.accounts import hub_objects
 from multikueue.registration.choices import DEFAULT_VALIDITY, CredentialKind
 from multikueue.registration.credentials import (
     Credential,
@@ -49,7 +50,7 @@ from multikueue.registration.plan import (
 from multikueue.registration.preflight import Finding, missing_rights, preflight, routes
 from multikueue.store.workers.watch_scope import namespaces_of
 
-__all__ = ["Joined", "Request", "adopt", "busy", "join", "leave"]
+__all__ = ["Joined", "Request", "adopt", "busy", "grant", "join", "leave"]
 
 SHORTEST_VALIDITY = timedelta(minutes=10)
 """The API server's minimum for tokens and certificates."""
@@ -132,6 +133,18 @@ async def adopt(registration: Registration, config: str, manager: Side) -> None:
         await manager.add_to_config(config, registration.cluster)
 
 
+async def grant(registration: Registration, hub: Side) -> None:
+    """Have the agents of an OCM hub make the account on a worker, with its rights. Its token comes to the hub, where a fleet
+    takes it (`registration.members`).
+
+    Raises InvalidObject for rights that are not ours, ConfigurationError where the hub has no such kinds, or no namespace for
+    the cluster.
+    """
+    objects = hub_objects(registration, manager_uid=await _cluster_id(hub.client))
+    await hub.refuse_foreign(objects)
+    await _ensure_all(hub, objects)
+
+
 async def _kept(request: Request, manager: ClusterClient) -> Credential | None:
     """The credential that the manager has, if it is for the same address, of a kind that is asked for, and not about to end."""
     registration, moment = request.registration, request.moment
@@ -180,8 +193,8 @@ async def _conclude(
 
 
 async def leave(registration: Registration, *, manager: Side, worker: Side | None = None) -> None:
-    """Remove the worker: first from the manager, so that the credential is no longer used, then its rights on the
-    worker.
+    """Remove the worker: first from the manager, so that the credential is no longer used, with what `grant` made, then its
+    rights on the worker.
 
     Raises InvalidObject if the MultiKueueCluster is not ours; other objects that are not ours stay, and are reported.
     """
@@ -191,6 +204,10 @@ async def leave(registration: Registration, *, manager: Side, worker: Side | Non
         await manager.remove_from_config(config.metadata.name, registration.cluster)
     await manager.remove(MULTIKUEUE_CLUSTERS, ObjectKey("", registration.cluster))
     await manager.remove(SECRETS, registration.secret)
+    for one in reversed(hub_objects(registration)):
+        with suppress(Forbidden):
+            if await manager.find(one.kind, one.key) is not None:
+                await manager.remove(one.kind, one.key)
     if worker is None:
         return
     granted = await _roles_elsewhere(replace(registration, run_in=()), worker)

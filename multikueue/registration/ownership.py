@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from multikueue.api.kind import Kind
-from multikueue.api.kinds import MULTIKUEUE_CONFIGS
+from multikueue.api.kinds import MULTIKUEUE_CONFIGS, NAMESPACES
 from multikueue.api.meta import ObjectKey, decoder, encode
 from multikueue.api.multikueue.clusters import CLUSTERS_ANNOTATION, MultiKueueConfig, clusters_of
 from multikueue.errors import AlreadyExists, ConfigurationError, Conflict, InvalidObject, NotFound
@@ -156,9 +156,12 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
         try:
             await ask(self.client, "POST", wanted.kind.collection(wanted.key.namespace), wanted.manifest)
         except NotFound as error:
-            kind = wanted.kind
+            kind, namespace = wanted.kind, wanted.key.namespace
+            if namespace and await self.find(NAMESPACES, ObjectKey("", namespace)) is None:
+                raise ConfigurationError(f"{self.where} has no namespace {namespace} for {wanted}") from error
+            whose = "Kueue's CRDs" if kind.group == MULTIKUEUE_CONFIGS.group else "the CRD of that kind"
             raise ConfigurationError(
-                f"{self.where} does not serve {kind.plural} in {kind.api_version}: install Kueue's CRDs there first"
+                f"{self.where} does not serve {kind.plural} in {kind.api_version}: install {whose} there first"
             ) from error
 
     def _check_ours(self, wanted: Wanted, found: Mapping[str, Any] | None) -> None:

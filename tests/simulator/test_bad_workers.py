@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import anyio
 import pytest
@@ -24,7 +25,7 @@ LAYOUT = Layout(
     queues=(Share("main", CPUS * len(BAD + GOOD)),), workers=tuple(Share(name, CPUS) for name in BAD + GOOD)
 )
 
-Spoil = Callable[[Link], Awaitable[None]]
+Spoil = Callable[[Link], Coroutine[Any, Any, None]]
 
 
 async def flaps(link: Link) -> None:

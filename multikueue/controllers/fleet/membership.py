@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Coroutine, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,7 +13,7 @@ import anyio
 import msgspec
 
 from multikueue.api.kind import Kind
-from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS
+from multikueue.api.kinds import MANAGED_SERVICE_ACCOUNTS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS
 from multikueue.api.kubernetes.builtins import Secret
 from multikueue.api.meta import ObjectKey, find_condition, without_condition
 from multikueue.api.multikueue.clusters import (
@@ -28,7 +29,8 @@ from multikueue.controllers.fleet.inventories import ClusterInventory, inventory
 from multikueue.controllers.reconcile.conditions import write_condition, write_status
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.reconcile.events import some
-from multikueue.errors import AlreadyExists, InvalidObject, MultiKueueError, NotFound
+from multikueue.errors import AlreadyExists, Forbidden, InvalidObject, MultiKueueError, NotFound
+from multikueue.registration.accounts import MANIFEST_WORKS
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
 from multikueue.registration.fleet import FleetPlan, FleetRules, FleetSeen, FleetStep, plan_fleet
 from multikueue.registration.members import CREDENTIAL_ANNOTATION, FleetMember, Inventoried
@@ -187,7 +189,8 @@ class Membership:
             self.context.recorder.emit(MULTIKUEUE_CLUSTERS, cluster, type_="Normal", reason=reason, message=message)
 
     async def _remove(self, key: ObjectKey, uid: str) -> None:
-        """Deletes a MultiKueueCluster, and the Secret that the fleet made for it."""
+        """Deletes a MultiKueueCluster, the Secret that the fleet made for it, and its account with its rights where `register`
+        made these on the hub."""
         client, cluster = self.context.manager, self.context.store.clusters.get(key)
         source = cluster.spec.cluster_source.kube_config if cluster is not None else None
         await client.delete(MULTIKUEUE_CLUSTERS, key, uid=uid)
@@ -195,6 +198,15 @@ class Membership:
         found = self.context.store.secrets.get(secret) if secret is not None else None
         if found is not None and found.metadata.labels.get(FLEET_LABEL) == self.context.origin:
             await client.delete(SECRETS, found.key, uid=found.metadata.uid)
+        if account := self.context.settings.settings.fleet.service_account:
+            for kind in (MANIFEST_WORKS, MANAGED_SERVICE_ACCOUNTS):
+                await self._remove_from_hub(kind, ObjectKey(key.name, account))
+
+    async def _remove_from_hub(self, kind: Kind[Any], key: ObjectKey) -> None:
+        with suppress(NotFound, Forbidden):
+            there = await self.context.manager.get(kind, key)
+            if there.metadata.labels.items() >= LABELS.items():
+                await self.context.manager.delete(kind, key, uid=there.metadata.uid)
 
     def _stale(self, inventory: Inventoried) -> list[FleetMember]:
         """Members whose Secret has to be made, or made again. One that is not the fleet's is left alone."""

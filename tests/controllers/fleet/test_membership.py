@@ -25,7 +25,9 @@ from multikueue.controllers.fleet.inventories import inventory_of
 from multikueue.controllers.fleet.membership import Membership
 from multikueue.controllers.workers.draining import Drains
 from multikueue.errors import ClusterUnreachable
+from multikueue.registration.accounts import MANIFEST_WORKS, hub_objects
 from multikueue.registration.discovery import JOINED
+from multikueue.registration.plan import LABELS, Registration
 from multikueue.settings import FleetMembers
 from tests.controllers.table import Table, table
 
@@ -52,12 +54,13 @@ def kubeconfig(world: Table, name: str) -> None:
     world.manager.put(kinds.SECRETS, body)
 
 
-def account(world: Table, name: str, token: str, refreshed: str) -> None:
+def account(world: Table, name: str, token: str, refreshed: str, *, ours: bool = False) -> None:
     """What OCM makes of a ManagedServiceAccount `multikueue`."""
     data = {"token": b64encode(token.encode()).decode(), "ca.crt": b64encode(b"its authority").decode()}
     world.manager.put(kinds.SECRETS, {"metadata": {"name": "multikueue", "namespace": name}, "data": data})
     status = {"tokenSecretRef": {"name": "multikueue", "lastRefreshTimestamp": refreshed}}
-    body = {"metadata": {"name": "multikueue", "namespace": name}, "spec": {"rotation": {}}, "status": status}
+    metadata = {"name": "multikueue", "namespace": name, "labels": LABELS if ours else {}}
+    body = {"metadata": metadata, "spec": {"rotation": {}}, "status": status}
     world.manager.put(kinds.MANAGED_SERVICE_ACCOUNTS, body)
 
 
@@ -260,6 +263,34 @@ async def test_tokens_of_managed_service_accounts_are_used_and_renewed() -> None
         world.manager.calls.clear()
         await look(membership)
         assert world.manager.calls == []
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["made by register", "of somebody else"])
+async def test_an_account_and_its_rights_go_with_the_worker_if_they_are_ours(ours: bool) -> None:
+    world = table(workers=0)
+    for name in ("a", "b"):
+        managed(world, name, managedClusterClientConfigs=[{"url": f"https://{name}.example:6443"}])
+        world.manager.put(kinds.NAMESPACES, {"metadata": {"name": name}})
+        for wanted in hub_objects(Registration(cluster=name)):
+            world.manager.put(
+                wanted.kind,
+                wanted.manifest | ({} if ours else {"metadata": {"name": wanted.key.name, "namespace": name}}),
+            )
+        account(world, name, f"token of {name}", "2026-01-01T12:00:00Z", ours=ours)
+    async with kept(world, service_account="multikueue", drain="requeue") as membership:
+        await look(membership)
+        world.manager.drop(kinds.MANAGED_CLUSTERS, ObjectKey("", "b"))
+        await look(membership)
+        world.time += timedelta(minutes=1)
+        await look(membership)
+        await Drains(world.world).reconcile("b")
+        await look(membership)
+    assert cluster(world, "b") == {}
+    left = [ObjectKey("a", "multikueue"), *([] if ours else [ObjectKey("b", "multikueue")])]
+    for kind in (kinds.MANAGED_SERVICE_ACCOUNTS, MANIFEST_WORKS):
+        assert [
+            ObjectKey(each["metadata"]["namespace"], each["metadata"]["name"]) for each in world.manager.all(kind)
+        ] == left
 
 
 async def test_a_secret_of_somebody_else_is_not_written_over() -> None:

@@ -89,10 +89,16 @@ def discover(
 
 
 async def candidates(
-    inventory: Inventory, client: ClusterClient, at: RegistrarOptions, kubeconfig: Path | None, selector: str
+    inventory: Inventory,
+    client: ClusterClient,
+    at: RegistrarOptions,
+    kubeconfig: Path | None,
+    selector: str,
+    *,
+    by_agents: bool = False,
 ) -> list[PossibleWorker]:
-    """All of an inventory, in the natural order of their names. Raises CommandFailed where the manager cluster does not have
-    that inventory, BadParameter for a selector of contexts."""
+    """All of an inventory, in the natural order of their names; `by_agents`: those of a hub need no contexts. Raises
+    CommandFailed where the manager cluster does not have that inventory, BadParameter for a selector of contexts."""
     from multikueue.api.kinds import CLUSTER_PROFILES, MANAGED_CLUSTERS
     from multikueue.api.meta import natural
     from multikueue.cli.access.connection import fetch_pairs
@@ -117,7 +123,7 @@ async def candidates(
                 found = of_contexts(own, known)
             case Inventory.OCM:
                 managed = await fetch_pairs(client, MANAGED_CLUSTERS, params=labels)
-                found = of_managed_clusters((cluster for _, cluster in managed), own, known)
+                found = of_managed_clusters((cluster for _, cluster in managed), None if by_agents else own, known)
             case Inventory.CLUSTERPROFILES:
                 profiles = await fetch_pairs(client, CLUSTER_PROFILES, namespace=at.namespace, params=labels)
                 found = of_profiles((profile for _, profile in profiles), known)

@@ -60,6 +60,14 @@ class JoiningWorker:
             show_default=False,
         ),
     ] = None
+    by_agents: Annotated[
+        bool,
+        typer.Option(
+            "--managed-accounts",
+            help="With --from ocm: make a ManagedServiceAccount, and a ManifestWork with its rights, for each on the hub. Takes"
+            " no context of theirs; a fleet with that service_account does the rest.",
+        ),
+    ] = False
     context: WorkerContext = None
     kubeconfig: WorkerKubeconfig = None
     server: Annotated[
@@ -200,6 +208,7 @@ def register(
       multikueue clusters register worker-1 --kubeconfig worker-1.yaml --manager-context prod --dry-run
       multikueue clusters register worker-1 worker-2 --config-name all
       multikueue clusters register --from ocm -l region=eu-west --config-name eu
+      multikueue clusters register --from ocm --all --managed-accounts --dry-run
     """
     has_worker = joining.context is not None or joining.kubeconfig is not None
     is_alone = joining.inventory is None and len(meant.names or ()) == 1
@@ -211,6 +220,8 @@ def register(
             raise typer.BadParameter(
                 "--context, --server and --tls-server-name are those of one worker, without --from"
             )
+    if joining.by_agents and (joining.inventory is not Inventory.OCM or rights.run_in or config_name):
+        raise typer.BadParameter("--managed-accounts takes --from ocm, and neither --run-in nor --config-name")
     wanted_validity = DEFAULT_VALIDITY if joining.validity is None else joining.validity
 
     def registration(name: str) -> Registration:
@@ -231,9 +242,12 @@ def register(
 
     async def register_one(manager: Side, name: str) -> tuple[str, Joined | None]:
         from multikueue.cli.commands.clusters import inspection
-        from multikueue.registration.join import Request, adopt, join
+        from multikueue.registration.join import Request, adopt, grant, join
 
         wanted = registration(name)
+        if joining.by_agents:
+            await grant(wanted, manager)
+            return name, None
         await inspection.refuse_narrowing(manager, wanted, is_forced=rights.force)
         if wanted.profile:
             await adopt(wanted, config_name, manager)
@@ -262,7 +276,12 @@ def register(
             names, failures = meant.names or [], list[MultiKueueError]()
             if not is_alone:
                 found = await candidates(
-                    joining.inventory or Inventory.KUBECONFIG, manager.client, at, joining.kubeconfig, meant.selector
+                    joining.inventory or Inventory.KUBECONFIG,
+                    manager.client,
+                    at,
+                    joining.kubeconfig,
+                    meant.selector,
+                    by_agents=joining.by_agents,
                 )
                 names, failures = _chosen(found, meant)
                 if names and not (meant.names or yes or dry_run):
@@ -270,9 +289,16 @@ def register(
             done, failed = await each("registering", names, lambda name: register_one(manager, name))
             for name, _ in done if dry_run else ():
                 should_name_user = joining.credential is CredentialKind.CERTIFICATE
-                _print_plan(registration(name), should_name_user=should_name_user, output=output)
+                _print_plan(
+                    registration(name), should_name_user=should_name_user, output=output, by_agents=joining.by_agents
+                )
             _print_findings(done, output, is_alone=is_alone)
-            for name, joined in () if dry_run else done:
+            if done and joining.by_agents:
+                account = registration(done[0][0]).account.name
+                note(
+                    f"The agents of the hub make the accounts. They join by the setting fleet.service_account: {account}."
+                )
+            for name, joined in () if dry_run or joining.by_agents else done:
                 note(f"{name} is registered. {_renewal(joined, wanted_validity) if joined else ''}".rstrip())
             conclude("would be registered" if dry_run else "registered", len(done), [*failures, *failed])
             return done
@@ -316,11 +342,14 @@ async def _endpoint(target: ContextChoice) -> Endpoint:
     return Endpoint(server=found.server, ca=found.authority, tls_server_name=found.tls_server_name)
 
 
-def _print_plan(registration: Registration, *, should_name_user: bool, output: Form) -> None:
+def _print_plan(registration: Registration, *, should_name_user: bool, output: Form, by_agents: bool) -> None:
     """The manifests of a dry run, first the worker's. The Secret has no data: there is no credential yet."""
+    from multikueue.registration.accounts import hub_objects
     from multikueue.registration.plan import manager_objects, worker_objects
 
     plan = {"worker": worker_objects(registration, has_user=should_name_user), "manager": manager_objects(registration)}
+    if by_agents:
+        plan = {"manager": hub_objects(registration)}
     if is_document(output) and output is not Format.YAML:
         print_document({where: [one.manifest for one in wanted] for where, wanted in plan.items()}, output)
         return

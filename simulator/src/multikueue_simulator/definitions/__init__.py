@@ -72,5 +72,6 @@ def cluster_profiles() -> tuple[Object, ...]:
 
 @cache
 def managed_service_accounts() -> tuple[Object, ...]:
-    """Of a part of OCM by itself, whose definition the testbed does not have: no real server has judged ours."""
-    return (defined(accounts.MANAGED_SERVICE_ACCOUNT),)
+    """With the rights that come by a ManifestWork. ManagedServiceAccount is of a part of OCM by itself, whose definition the
+    testbed does not have."""
+    return defined(accounts.MANAGED_SERVICE_ACCOUNT), defined(accounts.MANIFEST_WORK)

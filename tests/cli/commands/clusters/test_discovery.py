@@ -9,8 +9,19 @@ from typing import Any
 import pytest
 import yaml
 
-from multikueue.api.kinds import CLUSTER_PROFILES, MANAGED_CLUSTERS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS
+from multikueue.api.kinds import (
+    CLUSTER_PROFILES,
+    MANAGED_CLUSTERS,
+    MANAGED_SERVICE_ACCOUNTS,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    NAMESPACES,
+    SECRETS,
+)
+from multikueue.registration.accounts import MANIFEST_WORKS
 from multikueue.registration.discovery import JOINED
+from multikueue.registration.plan import LABELS
+from tests.builders import multikueue_cluster
 from tests.cli.commands.clusters.registering import REGISTER, stored
 from tests.cli.conftest import Run, World
 
@@ -20,6 +31,7 @@ def hub(world: World) -> World:
     """An OCM hub with `worker`, which the kubeconfig has a context of, and `far`, which it has none of; and one ClusterProfile
     that can be reached."""
     for name, region in (("worker", "eu"), ("far", "us")):
+        world.manager.add(NAMESPACES, {"metadata": {"name": name}})
         held = [{"type": kind, "status": "True", "reason": "x", "message": ""} for kind, _ in JOINED]
         status = {"conditions": held, "version": {"kubernetes": "v1.37.0"}}
         body = {"metadata": {"name": name, "labels": {"region": region}}, "spec": {"hubAcceptsClient": True}}
@@ -93,6 +105,52 @@ def test_all_are_asked_for_first(world: World, cli: Run, monkeypatch: pytest.Mon
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert cli("clusters", "register", "--from", "kubeconfig", "--all").code == 1
     assert clusters(world) == []
+
+
+AGENTS = ("clusters", "register", "--from", "ocm", "--all", "--managed-accounts", "--yes")
+
+
+def test_the_agents_of_a_hub_make_the_accounts_without_a_context_of_ours(hub: World, cli: Run) -> None:
+    dry = cli(*AGENTS, "--dry-run")
+    assert hub.manager.sent == []
+    done = cli(*AGENTS)
+    writes = len(hub.manager.sent)
+    again = cli(*AGENTS)
+
+    documents = [each for each in yaml.safe_load_all(dry.out) if each]
+    assert [each["kind"] for each in documents] == ["ManagedServiceAccount", "ManifestWork"] * 2
+    assert (done.code, again.code) == (0, 0), done.err
+    both = [("far", "multikueue"), ("worker", "multikueue")]
+    assert sorted(hub.manager.names(MANAGED_SERVICE_ACCOUNTS)) == both
+    assert sorted(hub.manager.names(MANIFEST_WORKS)) == both
+    assert (clusters(hub), hub.worker.sent) == ([], []), "a fleet does the rest, and nobody asks the worker"
+    assert "fleet.service_account: multikueue" in done.err
+    assert len(hub.manager.sent) == writes, "a second time nothing changes"
+
+
+def test_the_accounts_go_with_the_worker_and_those_of_others_stay(hub: World, cli: Run) -> None:
+    other = {"metadata": {"name": "multikueue", "namespace": "far"}, "spec": {"rotation": {}}}
+    hub.manager.add(MANAGED_SERVICE_ACCOUNTS, other)
+    assert cli(*AGENTS).code == 0
+
+    for name in ("far", "worker"):
+        hub.manager.add(
+            MULTIKUEUE_CLUSTERS, multikueue_cluster(name).labels(LABELS).secret(f"multikueue-{name}").build()
+        )
+        assert cli("clusters", "remove", name).code == 0
+
+    assert hub.manager.names(MANAGED_SERVICE_ACCOUNTS) == [("far", "multikueue")]
+    assert hub.manager.names(MANIFEST_WORKS) == []
+
+
+@pytest.mark.parametrize(
+    "more", [("--from", "kubeconfig", "--all"), ("--from", "ocm", "--all", "--run-in", "a"), ("w1",)], ids=" ".join
+)
+def test_only_a_hub_has_agents_and_their_accounts_are_for_all_namespaces(
+    world: World, cli: Run, more: tuple[str, ...]
+) -> None:
+    assert cli("clusters", "register", "--managed-accounts", *more).code == 2
+    assert world.manager.sent == []
 
 
 def test_profiles_need_no_credential_of_ours(hub: World, cli: Run) -> None:
