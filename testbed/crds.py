@@ -46,6 +46,7 @@ GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "appwrapper": ("github.com/project-codeflare/appwrapper", ("config/crd/bases/*appwrappers.yaml",)),
     "clusterprofile": ("sigs.k8s.io/cluster-inventory-api", ("config/crd/bases/*_clusterprofiles.yaml",)),
     "ocm": ("open-cluster-management.io/api", ("cluster/*/*.crd.yaml",)),
+    "manifestwork": ("open-cluster-management.io/api", ("work/v1/*_manifestworks.crd.yaml",)),
 }
 
 

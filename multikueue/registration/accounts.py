@@ -17,7 +17,7 @@ from multikueue.registration.plan import (
     worker_objects,
 )
 
-__all__ = ["MANIFEST_WORKS", "hub_objects"]
+__all__ = ["AGENT_NAMESPACE", "MANIFEST_WORKS", "hub_objects"]
 
 MANIFEST_WORKS = Kind("work.open-cluster-management.io", "v1", "manifestworks", "ManifestWork", True, Object)
 

@@ -1,8 +1,8 @@
 """A fleet that follows its hub: OCM's placement controller, six clusters in two sets, and jobs that run all the while.
 
 Three of the clusters have a real Kueue, and three are simulated ones. The test plays OCM's registration controller: which
-clusters there are, in which set, with which taints, conditions and scores; and it hands the workers over to the fleet by the
-label that docs/clusters.md names.
+clusters there are, in which set, with which taints, conditions and scores; and its agents, which carry an account and
+its rights to a cluster. It hands the others over to the fleet by the label that docs/clusters.md names.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,10 +25,12 @@ import anyio.to_thread
 import pytest
 import yaml
 
+from multikueue.registration.accounts import AGENT_NAMESPACE
+from multikueue_simulator import definitions
 from multikueue_simulator.serving.serve import merged
 from testbed import objects, ocm, queues
 from testbed.bed import Testbed, unique
-from testbed.client import Client, eventually
+from testbed.client import ApiError, Client, Kind, eventually
 from testbed.objects import KUEUE_NAMESPACE, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, Object
 from testbed.ocm import MANAGED_CLUSTER, PLACEMENT
 from testbed.plane import ControlPlane
@@ -44,14 +47,17 @@ pytestmark = [
 
 REAL = ("worker1", "worker2", "worker3")
 SIMULATED = ("worker4", "worker5", "worker6")
-LATE = "worker6"
-"""The cluster that joins when work is under way."""
+LATE = "worker3"
+"""The cluster that joins when work is under way, by an account that the hub's agents make."""
 
 MINE = "test.example/fleet"
 FLEET_LABEL = "multikueue.dev/fleet"
 LEAVING = "multikueue.dev/leaving"
 HUB_TAINTS = "multikueue.dev/hub-taints"
 SCORE = "free-gpus"
+ACCOUNT = "multikueue"
+SERVICE_ACCOUNT = Kind("authentication.open-cluster-management.io/v1beta1", "ManagedServiceAccount")
+MANIFEST_WORK = Kind("work.open-cluster-management.io/v1", "ManifestWork")
 
 
 @dataclass(slots=True)
@@ -76,6 +82,20 @@ class Estate:
         for worker in workers:
             labels = {MINE: self.name, "worker": worker} | self.sets["eu" if worker in REAL else "us"]
             await ocm.register_cluster(self.hub, self.crew.cluster(worker), labels=labels)
+
+    async def agents(self, worker: str, plane: ControlPlane) -> None:
+        """What OCM's agents do with the account and the rights in the namespace of a cluster."""
+        place, client = self.crew.cluster(worker), self.crew.clients[worker]
+        work = await self.hub.get(MANIFEST_WORK, ACCOUNT, place)
+        await client.apply(objects.namespace(AGENT_NAMESPACE))
+        for body in work["spec"]["workload"]["manifests"]:
+            await client.apply(body)
+        token = await plane.service_account_token(ACCOUNT, namespace=AGENT_NAMESPACE)
+        data = {name: b64encode(value).decode() for name, value in (("token", token.encode()), ("ca.crt", plane.ca))}
+        metadata = {"name": ACCOUNT, "namespace": place}
+        await self.hub.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+        reference = {"name": ACCOUNT, "lastRefreshTimestamp": "2026-01-01T12:00:00Z"}
+        await self.hub.patch_status(SERVICE_ACCOUNT, ACCOUNT, {"tokenSecretRef": reference}, place)
 
     async def run(self, *words: str) -> str:
         """Run the program with the contexts of all clusters, by their names on the hub; what it printed."""
@@ -179,8 +199,10 @@ async def estate(bed: Testbed, tmp_path: Path) -> AsyncIterator[Estate]:
         sandbox = await stack.enter_async_context(SandboxBed.start(workers=len(SIMULATED)))
         planes = dict(zip((*REAL, *SIMULATED), (*bed.workers, *sandbox.workers), strict=True))
         placement = await bed.start_placement(bed.manager)
+        await bed.install(bed.manager, ["manifestwork"])
         stack.push_async_callback(placement.stop)
         hub = await stack.enter_async_context(bed.manager.client())
+        await define_accounts(hub)
         clients = {name: await stack.enter_async_context(plane.client()) for name, plane in planes.items()}
         crew = Team(bed, unique("fleet"), hub, clients, {})
         await queues.workers_setup(planes.values(), namespace=crew.namespace)
@@ -204,6 +226,24 @@ async def estate(bed: Testbed, tmp_path: Path) -> AsyncIterator[Estate]:
                         await hub.delete(kind, crew.cluster(worker))
 
 
+async def define_accounts(hub: Client) -> None:
+    """The kind ManagedServiceAccount, as the simulator has it: it is of a part of OCM that the testbed does not have."""
+    for body in definitions.managed_service_accounts():
+        if body["spec"]["names"]["kind"] == SERVICE_ACCOUNT.kind:
+            await hub.apply(dict(body))
+
+    async def served() -> bool:
+        try:
+            await hub.list(SERVICE_ACCOUNT)
+        except ApiError as error:
+            if error.status not in (404, 429):
+                raise
+            return False
+        return True
+
+    await eventually(served)
+
+
 @asynccontextmanager
 async def following(estate: Estate) -> AsyncIterator[Manager]:
     """A manager with `fleet:` in its settings, that follows the team's Placement."""
@@ -213,6 +253,7 @@ async def following(estate: Estate) -> AsyncIterator[Manager]:
         "FLEET__SELECTOR": f"{MINE}={estate.name}",
         "FLEET__CONFIG": estate.name,
         "FLEET__DRAIN": "wait",
+        "FLEET__SERVICE_ACCOUNT": ACCOUNT,
         "DISPATCH__STRATEGY__NAME": "external",
         "DISPATCH__STRATEGY__OPTIONS": json.dumps(options),
         "DISPATCH__WORKLOAD_PLACEMENTS": "true",
@@ -225,7 +266,7 @@ async def following(estate: Estate) -> AsyncIterator[Manager]:
 
 
 async def test_a_fleet_follows_its_hub_while_jobs_are_in_flight(estate: Estate) -> None:
-    crew, early = estate.crew, (*REAL, *SIMULATED[:-1])
+    crew, early = estate.crew, tuple(worker for worker in (*REAL, *SIMULATED) if worker != LATE)
 
     # Discover, and register all.
     await estate.found(*early)
@@ -252,10 +293,14 @@ async def test_a_fleet_follows_its_hub_while_jobs_are_in_flight(estate: Estate) 
         await estate.hub.delete(MANAGED_CLUSTER, crew.cluster("worker1"))
         left_at = monotonic()
 
-        # One joins.
+        # One joins, with no more rights than its ManifestWork has.
+        plane, name = crew.bed.planes[LATE], crew.cluster(LATE)
         await estate.found(LATE)
-        await estate.run("register", crew.cluster(LATE), "--from", "ocm")
-        await estate.hand_over(LATE)
+        way = {"url": plane.url, "caBundle": b64encode(plane.ca).decode()}
+        await estate.hub.patch(MANAGED_CLUSTER, name, {"spec": {"managedClusterClientConfigs": [way]}})
+        await estate.hub.apply(objects.namespace(name))
+        await estate.run("register", name, "--from", "ocm", "--managed-accounts")
+        await estate.agents(LATE, plane)
         await estate.is_fleet(*early, LATE)
         await estate.decided(*early[1:], LATE)
         await estate.submit("late", on=LATE)
@@ -264,10 +309,10 @@ async def test_a_fleet_follows_its_hub_while_jobs_are_in_flight(estate: Estate) 
         # One is tainted: what runs there goes on, and nothing new comes.
         await ocm.taint(estate.hub, crew.cluster("worker4"), "test.example/repair")
         await estate.noted("worker4", HUB_TAINTS, "test.example/repair")
-        await estate.decided("worker2", "worker3", "worker5", LATE)
+        await estate.decided("worker2", "worker5", "worker6", LATE)
         after = [f"after{number}" for number in range(6)]
         await estate.submit(*after)
-        assert await estate.run_on(*after) <= {"worker2", "worker3", "worker5", LATE}
+        assert await estate.run_on(*after) <= {"worker2", "worker5", "worker6", LATE}
         await estate.complete("tainted", *after)
         await ocm.taint(estate.hub, crew.cluster("worker4"))
 
