@@ -26,6 +26,7 @@ from multikueue.api.kueue.usage import WorkloadUsage
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import Object
 from multikueue.api.multikueue.clusters import ClusterProfile, MultiKueueCluster, MultiKueueConfig
+from multikueue.api.multikueue.decisions import MULTICLUSTER_GROUP, SharedPlacementDecision
 from multikueue.api.multikueue.ocm import (
     ACCOUNT_GROUP,
     OCM_GROUP,
@@ -52,7 +53,7 @@ WORKLOAD_PRIORITY_CLASSES = Kind(
 ADMISSION_CHECKS = Kind(_KUEUE, "v1beta2", "admissionchecks", "AdmissionCheck", False, AdmissionCheck)
 MULTIKUEUE_CONFIGS = Kind(_KUEUE, "v1beta2", "multikueueconfigs", "MultiKueueConfig", False, MultiKueueConfig)
 MULTIKUEUE_CLUSTERS = Kind(_KUEUE, "v1beta2", "multikueueclusters", "MultiKueueCluster", False, MultiKueueCluster)
-CLUSTER_PROFILES = Kind("multicluster.x-k8s.io", "v1alpha1", "clusterprofiles", "ClusterProfile", True, ClusterProfile)
+CLUSTER_PROFILES = Kind(MULTICLUSTER_GROUP, "v1alpha1", "clusterprofiles", "ClusterProfile", True, ClusterProfile)
 SERVICE_ACCOUNTS = Kind("", "v1", "serviceaccounts", "ServiceAccount", True, Object)
 JOBS = Kind("batch", "v1", "jobs", "Job", True, Job)
 PODS = Kind("", "v1", "pods", "Pod", True, Pod)
@@ -79,6 +80,9 @@ MANAGED_SERVICE_ACCOUNTS = Kind(
 PLACEMENT_SCORES = Kind(OCM_GROUP, "v1alpha1", "addonplacementscores", "AddOnPlacementScore", True, AddOnPlacementScore)
 PLACEMENTS = Kind(OCM_GROUP, "v1beta1", "placements", "Placement", True, Placement)
 PLACEMENT_DECISIONS = Kind(OCM_GROUP, "v1beta1", "placementdecisions", "PlacementDecision", True, PlacementDecision)
+SHARED_DECISIONS = Kind(
+    MULTICLUSTER_GROUP, "v1alpha1", "placementdecisions", "PlacementDecision", True, SharedPlacementDecision
+)
 LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease", True, Lease)
 MUTATING_WEBHOOKS = Kind(
     "admissionregistration.k8s.io",

@@ -269,6 +269,10 @@ class Dispatch(_Group):
     workload_placements: Live[bool] = False
     """Whether a workload or its job may name the Placement it follows, before the one that its queues and check name."""
 
+    placement_decisions: Literal["ocm", "multicluster"] = "ocm"
+    """Whose decisions are read: those of OCM's Placements, or PlacementDecisions of `multicluster.x-k8s.io`, which any
+    scheduler may write."""
+
     give_back_after: Live[Wait | None] = timedelta(hours=4)
     """How long a workload keeps its quota while no worker admits it, unless its strategy's options say otherwise. Then it
     queues again after its back-off, and others may go first; but its copies lose their places in the queues of workers that

@@ -1,4 +1,4 @@
-"""Watches OCM's Placements and decisions, and its scores, from the moment a strategy asks for one.
+"""Watches OCM's Placements and decisions, or SIG-Multicluster's decisions, and OCM's scores, once a strategy asks for one.
 
 OCM is optional: while the server lacks the kinds it is asked for them now and then, one line in the log says so, and
 workloads that name a Placement wait with that reason.
@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 
 from multikueue.api.kind import Kind
-from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENT_SCORES, PLACEMENTS
+from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENT_SCORES, PLACEMENTS, SHARED_DECISIONS
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.reconcile.events import log_state
 from multikueue.kube.reflector import Reflector
@@ -55,10 +55,13 @@ class PlacementWatch:
     async def _watch_placements(self) -> None:
         placements = self.context.store.placements
         await self._needed.wait()
-        reflectors = (
-            self._reflector(PLACEMENTS, placements.placements),
-            self._reflector(PLACEMENT_DECISIONS, placements.decisions),
-        )
+        if self.context.settings.settings.dispatch.placement_decisions == "multicluster":
+            reflectors = [self._reflector(SHARED_DECISIONS, placements.shared)]
+        else:
+            reflectors = [
+                self._reflector(PLACEMENTS, placements.placements),
+                self._reflector(PLACEMENT_DECISIONS, placements.decisions),
+            ]
         async with anyio.create_task_group() as tasks:
             for reflector in reflectors:
                 tasks.start_soon(reflector.run)

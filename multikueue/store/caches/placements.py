@@ -1,4 +1,4 @@
-"""The OCM Placement that a workload follows, and its present decisions.
+"""The Placement that a workload follows, and its present decisions: OCM's, or another scheduler's in SIG-Multicluster's form.
 
 A Placement's answer is spread over several PlacementDecisions, which its controller writes one after another, with
 labels and the Placement's own status last (ocm.md 2.4). So one read may miss a cluster that is in a slice a moment
@@ -17,6 +17,7 @@ import msgspec
 
 from multikueue import strategy as contract
 from multikueue.api.meta import Object, ObjectKey, find_condition
+from multikueue.api.multikueue.decisions import DECISION_INDEX_LABEL, DECISION_KEY_LABEL, SharedPlacementDecision
 from multikueue.api.multikueue.ocm import (
     FROZEN_ANNOTATION,
     GROUP_INDEX_LABEL,
@@ -89,6 +90,25 @@ def read(key: ObjectKey, placement: Placement | None, slices: Sequence[Placement
     own = [each for each in slices if _is_of(each, placement)]
     groups = _groups(placement, own)
     return Reading(groups, _problem(placement, own, groups))
+
+
+def read_shared(key: ObjectKey, slices: Sequence[SharedPlacementDecision]) -> Reading:
+    """Reads a decision that has no Placement: one group, in the order of its slices and of their clusters."""
+    ordered = sorted(slices, key=lambda each: (_index(each), each.metadata.name))
+    names = dict.fromkeys(found.cluster_profile_ref.name for each in ordered for found in each.decisions)
+    chosen = tuple(filter(None, names))
+    return Reading((chosen,)) if chosen else Reading(problem=f"PlacementDecision {key} has decided for no cluster")
+
+
+def _index(decision: SharedPlacementDecision) -> int:
+    label = decision.metadata.labels.get(DECISION_INDEX_LABEL, "")
+    return int(label) if _NUMBER.fullmatch(label) else 0
+
+
+def _decision_of(decision: SharedPlacementDecision) -> Iterable[ObjectKey]:
+    """The key that joins a slice with the others, and is what a workload names."""
+    meta = decision.metadata
+    return (ObjectKey(meta.namespace, meta.labels.get(DECISION_KEY_LABEL) or meta.name),)
 
 
 def _is_of(decision: PlacementDecision, placement: Placement) -> bool:
@@ -185,6 +205,7 @@ class Placements:
         self.trouble = "Placements are not read yet"
         self.placements: Cache[Placement] = Cache(self._placement_changed)
         self.decisions: Cache[PlacementDecision] = Cache(self._decision_changed, indexes={"placement": _placement_of})
+        self.shared: Cache[SharedPlacementDecision] = Cache(self._shared_changed, indexes={"placement": _decision_of})
 
     def begin(self) -> None:
         """All Placements and decisions are read."""
@@ -238,7 +259,7 @@ class Placements:
 
     def _tidy(self, key: ObjectKey) -> None:
         """Forgets a Placement that is gone and has no followers."""
-        is_there = self.placements.get(key) is not None or self.decisions.by("placement", key)
+        is_there = self.placements.get(key) is not None or self._has_slices(key)
         if not is_there and not self._known[key].followers:
             del self._known[key]
 
@@ -251,10 +272,22 @@ class Placements:
         for key in {key for each in (old, new) if each is not None for key in _placement_of(each)}:
             self._look(key)
 
+    def _shared_changed(self, old: SharedPlacementDecision | None, new: SharedPlacementDecision | None) -> None:
+        for key in {key for each in (old, new) if each is not None for key in _decision_of(each)}:
+            self._look(key)
+
+    def _has_slices(self, key: ObjectKey) -> bool:
+        return bool(self.decisions.by("placement", key) or self.shared.by("placement", key))
+
+    def _read(self, key: ObjectKey) -> Reading:
+        if shared := self.shared.by("placement", key):
+            return read_shared(key, shared)
+        return read(key, self.placements.get(key), self.decisions.by("placement", key))
+
     def _look(self, key: ObjectKey) -> None:
         """Reads a Placement again, and reconciles its followers if the reading changed."""
         known, before = self._knowing(key), self._knowing(key).reading
-        known.reading = read(key, self.placements.get(key), self.decisions.by("placement", key))
+        known.reading = self._read(key)
         if known.reading != before:
             known.left = self._absences(known, before)
             for workload in known.followers:

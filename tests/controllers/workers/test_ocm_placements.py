@@ -12,6 +12,8 @@ from aiohttp import web
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from fakekube.schemas.notation import Kind as Definition
+from fakekube.schemas.notation import Version, array, defined, record, text
 from multikueue import strategy as contract
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
@@ -444,6 +446,33 @@ async def test_nothing_is_watched_before_somebody_asks() -> None:
         assert (cluster.calls, placements.since) == ([], None)
         placements.view(ObjectKey(NAMESPACE, "job"), Named(ObjectKey(OURS, "gpu")), ())
         await until(lambda: placements.since == NOW)
+        tasks.cancel_scope.cancel()
+
+
+async def test_decisions_of_another_scheduler_are_watched_in_place_of_ocms() -> None:
+    world = table(strategy=EXTERNAL, placement_decisions="multicluster")
+    schema = record(decisions=array(record(clusterProfileRef=record(name=text()))))
+    version = Version(name="v1alpha1", storage=True, schema=schema)
+    kind = kinds.SHARED_DECISIONS
+    world.manager.server.install(
+        (
+            defined(
+                Definition(group=kind.group, kind=kind.kind, plural=kind.plural, namespaced=True, versions=(version,))
+            ),
+        )
+    )
+    body = {"metadata": {"name": "gpu", "namespace": OURS}, "decisions": [{"clusterProfileRef": {"name": "w2"}}]}
+    world.manager.put(kind, body)
+    world.manager.calls.clear()
+    async with anyio.create_task_group() as tasks:
+        watching = PlacementWatch(world.world)
+        tasks.start_soon(watching.run)
+        await watching.contact()
+        assert {each.split()[1] for each in world.manager.calls} == {kind.plural}
+        name(world, kinds.ADMISSION_CHECKS, CHECK_KEY, "gpu")
+        world.submit()
+        await world.settle()
+        assert world.status()["nominatedClusterNames"] == ["w2"]
         tasks.cancel_scope.cancel()
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENTS
 from multikueue.api.meta import ObjectKey, encode
+from multikueue.api.multikueue.decisions import DECISION_INDEX_LABEL, DECISION_KEY_LABEL, SharedPlacementDecision
 from multikueue.api.multikueue.ocm import FROZEN_ANNOTATION, GROUP_INDEX_LABEL, PLACEMENT_LABEL
 from multikueue.errors import InvalidObject
 from multikueue.kube.decode import UNREADABLE, object_of
@@ -35,6 +36,68 @@ def hub_with(*groups: list[str]) -> Hub:
     hub.place()
     hub.decide(*groups)
     return hub
+
+
+# Decisions in SIG-Multicluster's form.
+
+
+def shared(name: str, *clusters: str, index: str = "", key: str = NAME, version: str = "1") -> SharedPlacementDecision:
+    labels = {DECISION_KEY_LABEL: key, DECISION_INDEX_LABEL: index}
+    body = {
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "resourceVersion": version,
+            "labels": {k: v for k, v in labels.items() if v},
+        },
+        "decisions": [{"clusterProfileRef": {"name": each}, "reason": "it is free"} for each in clusters],
+        "schedulerName": "somebody's",
+    }
+    found: SharedPlacementDecision = object_of(SharedPlacementDecision)(encode(body))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("slices", "groups", "problem"),
+    [
+        ([shared("x", "b", "a")], (("b", "a"),), ""),
+        ([shared("x", "c", "a", index="10"), shared("y", "b", index="2")], (("b", "c", "a"),), ""),
+        ([shared("x", "a", "b"), shared("y", "b", "c")], (("a", "b", "c"),), ""),
+        ([shared("gpu", "a", key="")], (("a",),), ""),
+        ([shared("x", "a", key="other")], (), "there is no Placement kueue-system/gpu"),
+        ([shared("x")], (), "PlacementDecision kueue-system/gpu has decided for no cluster"),
+        ([shared("x", "", "a", index="none")], (("a",),), ""),
+    ],
+    ids=[
+        "a slice keeps its order",
+        "slices are in the order of their numbers",
+        "a cluster in two slices counts once",
+        "a slice without a key is called like itself",
+        "that of another key is another one",
+        "an empty one is told",
+        "names that are none do not count",
+    ],
+)
+def test_a_decision_of_another_scheduler(
+    slices: list[SharedPlacementDecision], groups: tuple[tuple[str, ...], ...], problem: str
+) -> None:
+    hub = Hub()
+    for each in slices:
+        hub.placements.shared.upsert(each)
+    found = seen(hub)
+    assert (found.groups, found.problem) == (groups, problem)
+
+
+def test_who_is_no_longer_in_a_shared_decision_is_missed_since_then_and_its_followers_hear_of_it() -> None:
+    hub = Hub()
+    hub.placements.shared.upsert(shared("x", "a", "b"))
+    assert seen(hub).absent_since == {"c": NOW}
+    hub.later(5 * SECOND)
+    hub.placements.shared.upsert(shared("x", "a", version="2"))
+    assert hub.touched == [WORKLOAD.name]
+    assert seen(hub).absent_since["b"] == NOW + 5 * SECOND
+    hub.placements.shared.replace(())
+    assert seen(hub).problem == "there is no Placement kueue-system/gpu"
 
 
 # Which Placement.
