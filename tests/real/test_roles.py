@@ -6,11 +6,14 @@ do beside it is. Its admission policies are there, too, which its chart leaves o
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -24,6 +27,7 @@ from testbed import objects
 from testbed.bed import Testbed
 from testbed.client import Kind, eventually
 from testbed.jobs import start_job
+from testbed.kubeconfig import dump
 from testbed.objects import ADMISSION_CHECK, CLUSTER_QUEUE, JOB, MULTIKUEUE_CLUSTER, WORKLOAD, Object
 from tests.real.dialect import spoken
 from tests.real.harness import Manager, Team, complaints, starts, team
@@ -552,6 +556,29 @@ async def test_a_cordoned_worker_gets_no_copy(guests: Team) -> None:
     await submit(guests)
     await nominated(guests, "worker2", "worker3")
     assert set(await guests.waiting(2)) == {"worker2", "worker3"}
+
+
+async def test_a_worker_is_drained_by_command_through_kueues_own_queue(
+    neighbour: Neighbourhood, guests: Team, tmp_path: Path
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_bytes(dump(neighbour.manager.kubeconfig()))
+    async with starts(guests) as started:
+        await submit(guests)
+        worker = await guests.runs_on(timeout=40)
+        others = {name for name in guests.clients if name != worker}
+        command = [sys.executable, "-m", "multikueue", "clusters", "drain", guests.cluster(worker), "--yes"]
+        done = await anyio.run_process(command, env={**os.environ, "KUBECONFIG": str(kubeconfig)}, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        first, second = await started.times(2, timeout=60)
+        assert (first == worker, second in others) == (True, True)
+        assert (await guests.workload())["spec"].get("active", True)
+        await guests.stop()
+        await submit(guests, "next")
+        await nominated(guests, *others, name="next")
+        await guests.go()
+        await finish(guests, "next")
+        await finish(guests)
 
 
 async def test_rounds_of_the_incremental_strategy_go_on_over_a_restart(guests: Team, nominating: Manager) -> None:
