@@ -128,7 +128,7 @@ class AdaptiveLimit:
     - It grows by one with each answer until it shrinks for the first time, then by one with as many answers as it lets be
       under way; in both cases only while it is used up.
     - Late answers are the work of a queue in front of the server, so it shrinks by a tenth; a server that says that it has
-      too many requests has it halved.
+      too many requests, or does not answer, has it halved.
     - What was sent before it shrank does not shrink it again.
 
     It stays between `LEAST` and `most`. Owned by one event loop; times are seconds of one clock.
@@ -153,7 +153,7 @@ class AdaptiveLimit:
             self._value = min(self._most, self._value + (1 if self._shrank_at is None else 1 / self._value))
 
     def refused(self, *, at: float, seconds: float) -> None:
-        """The server has too many requests."""
+        """The server has too many requests, or did not answer."""
         self._shrink(0.5, at, seconds)
 
     def _shrink(self, by: float, at: float, seconds: float) -> None:

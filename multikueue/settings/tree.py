@@ -307,7 +307,7 @@ class Dispatch(_Group):
 
     concurrency_per_cluster: Annotated[int, Field(ge=1)] = 64
     """How many calls may be under way to one worker at most; it begins with 12, gets more while answers come in time, so that
-    distance costs no rate, and less when they come late or the worker has too many. Each worker has its own."""
+    distance costs no rate, and less when they come late or not at all, or the worker has too many. Each worker has its own."""
 
     kubeconfig_directory: Live[Path | None] = None
     """Where kubeconfigs of locationType Path must be, links followed; others are refused. Without it: anywhere."""

@@ -165,14 +165,15 @@ class Connection:
         return Backoff(first=self._timings.reconnect_first, cap=self._timings.reconnect_cap, jitter=1)
 
     def _called(self, call: Call) -> None:
-        """Learns from a write of the outbox how many may be under way: reads take as long as what they bring."""
+        """Learns from a write of the outbox how many may be under way: reads take as long as what they bring. A worker that
+        comes and goes gets few at first each time that it is back."""
         self.context.metrics.called(call)
         if call.verb not in WRITES or call.status == "Cancelled":
             return
         at, outbox = loop_time(), self.context.queues.outboxes.get(self.name)
-        if call.status == Throttled.__name__:
+        if call.status in (Throttled.__name__, ClusterUnreachable.__name__):
             self._limit.refused(at=at, seconds=call.seconds)
-        elif call.status != ClusterUnreachable.__name__:
+        else:
             used_up = outbox is not None and outbox.processing >= self._limit()
             self._limit.answered(at=at, seconds=call.seconds, was_used_up=used_up)
 

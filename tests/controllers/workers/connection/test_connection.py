@@ -8,7 +8,7 @@ from datetime import timedelta
 import anyio
 import pytest
 
-from multikueue.api.kinds import LOCAL_QUEUES
+from multikueue.api.kinds import LOCAL_QUEUES, WORKLOADS
 from multikueue.controllers.workers.connection.identities import OtherCluster
 from multikueue.dispatch.remote import Reach
 from multikueue.errors import ClusterUnreachable, Unauthorized
@@ -54,6 +54,18 @@ async def test_the_client_of_a_worker_and_its_limit_are_there_for_as_long_as_its
             assert page.items == ()
             assert line.world.queues.limits["w1"]() == START
         assert line.world.world.clients == line.world.queues.limits == {}
+
+
+async def test_a_worker_that_comes_and_goes_gets_fewer_calls_at_a_time_each_time_that_it_is_back() -> None:
+    async with worker_server("one") as server, connected(server) as line:
+        client, limit = line.world.world.clients["w1"], line.world.queues.limits["w1"]
+        for part in (2, 4):
+            server.hangs = True
+            with pytest.raises(ClusterUnreachable):
+                await client.delete(WORKLOADS, KEY)
+            server.hangs = False
+            await line.until(lambda: line.worker.link.is_connected and not line.worker.link.is_silent)
+            assert limit() == START // part
 
 
 async def test_credentials_that_are_refused_leave_the_old_ones_in_use() -> None:
