@@ -180,6 +180,10 @@ sbom: $(READY) ## A bill of materials (CycloneDX) of what the image has beside P
 	@mkdir -p dist
 	@$(EXPORT) --no-dev --extra fast --format cyclonedx1.5 --output-file dist/multikueue.cdx.json
 
+.PHONY: notes
+notes: $(READY) ## The files of changes/ as a section of CHANGELOG.md (VERSION=0.1.0), to be committed before a release
+	@$(BIN)/python -m towncrier build --yes --version $(VERSION)
+
 .PHONY: release
 release: $(READY) ## Wheels, chart, CRDs, notes and checksums into dist/ (VERSION=0.1.0; URL=, SIGNING_KEY=: docs/release.md)
 	@$(BIN)/python -m release $(VERSION) $(if $(URL),--url $(URL)) $(if $(SIGNING_KEY),--key $(SIGNING_KEY))

@@ -80,9 +80,7 @@ def _made(source: Source, version: str, into: Path, say: Say) -> Iterator[Path]:
         settled(_uv(source, *BILL, "--format", "cyclonedx1.5"), epoch=source.epoch),
     )
     yield _written(into / f"multikueue-deploy-{version}.tgz", _manifests(source))
-    yield _written(
-        into / f"multikueue-{version}.md", notes((source.folder / "CHANGELOG.md").read_text(), version).encode()
-    )
+    yield _written(into / f"multikueue-{version}.md", notes(source.folder, version, epoch=source.epoch).encode())
     for known in map(Release, releases()):
         say(f"CRDs of Kueue {known.kueue}")
         name = f"kueue-{known.kueue}-crds.yaml"
