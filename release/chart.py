@@ -73,11 +73,17 @@ def own(names: list[str]) -> dict[str, Any]:
         "replicas": {"type": "integer", "minimum": 1, "description": "How many run. One acts, the others are hot."},
         "resources": OBJECT
         | {"description": "Of the container. A limit of CPU may keep a leader from renewing its Lease."},
-        "priorityClassName": TEXT | {"description": "The PriorityClass of its Pods."},
+        "priorityClassName": TEXT
+        | {"description": "The PriorityClass of its Pods. The component `priority-class` makes one."},
         "nodeSelector": OBJECT | {"description": "The nodes it may run on, by labels."},
         "tolerations": {"type": "array", "items": OBJECT, "description": "Taints it may run in spite of."},
         "affinity": OBJECT
         | {"description": "Where it runs, in the words of a Pod. Replicas are spread over nodes anyway."},
+        "topologySpreadConstraints": {
+            "type": "array",
+            "items": OBJECT,
+            "description": "How replicas are spread, in place of one to a node where that is possible.",
+        },
         "components": {
             "type": "array",
             "uniqueItems": True,

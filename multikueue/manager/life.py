@@ -256,6 +256,7 @@ class Manager:
             host=settings.host,
             port=settings.port,
             client_ca=await anyio.to_thread.run_sync(authority, settings.client_ca_file),
+            issued=settings.certificate_secret or "",
             failure_policy=settings.failure_policy,
             kinds=submitted_kinds(self.settings, adapters),
             templates=[template.kind for template in adapters.templates],

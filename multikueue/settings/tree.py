@@ -630,6 +630,10 @@ class Webhook(_Group):
     """File with the CA (PEM) of the certificates by which API servers show who they are. With it nobody else is listened
     to; without it everybody who reaches the port is. Read at the start."""
 
+    certificate_secret: Annotated[str, AfterValidator(object_name)] | None = None
+    """Secret in `cluster.namespace` with `tls.crt`, `tls.key` and `ca.crt`, which something else keeps, such as cert-manager.
+    Without it the manager makes and renews a certificate of its own."""
+
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
     """What happens to new jobs while we are down: Fail refuses them, Ignore lets them in unmarked and unsuspended."""
 

@@ -109,6 +109,7 @@ def test_values_become_what_they_say(helm: Path, chart: Path) -> None:
         "imagePullSecrets[0].name": "pull",
         "priorityClassName": "important",
         "nodeSelector.pool": "system",
+        "topologySpreadConstraints[0].topologyKey": "zone",
         "settings.metrics.port": "9090",
         "components": "{monitoring}",
         "monitoringLabels.release": "mine",
@@ -121,6 +122,7 @@ def test_values_become_what_they_say(helm: Path, chart: Path) -> None:
     assert {port["name"]: port["containerPort"] for port in container["ports"]}["metrics"] == 9090
     assert pod["imagePullSecrets"] == [{"name": "pull"}]
     assert (pod["priorityClassName"], pod["nodeSelector"]) == ("important", {"pool": "system"})
+    assert pod["topologySpreadConstraints"] == [{"topologyKey": "zone"}]
     assert made["ServiceMonitor", NAMESPACE, "multikueue-manager"]["metadata"]["labels"] == {"release": "mine"}
 
 
@@ -130,11 +132,14 @@ def test_one_replica_has_no_disruption_budget(helm: Path, chart: Path) -> None:
     assert not [name for name in made if name[0] == "PodDisruptionBudget"]
 
 
-def test_in_another_namespace_the_settings_name_it(helm: Path, chart: Path) -> None:
-    text = helm_said(helm, "template", "multikueue", chart, "--namespace", "batch")
-    (settings,) = [body for body in yaml.safe_load_all(text) if body["kind"] == "ConfigMap"]
+def test_in_another_namespace_the_settings_and_certificates_name_it(helm: Path, chart: Path) -> None:
+    words = ("--namespace", "batch", "--set", "components={cert-manager}")
+    made = [body for body in yaml.safe_load_all(helm_said(helm, "template", "multikueue", chart, *words)) if body]
+    (settings,) = [body for body in made if body["kind"] == "ConfigMap"]
+    names = [name for body in made if body["kind"] == "Certificate" for name in body["spec"].get("dnsNames", ())]
 
     assert Settings.model_validate(yaml.safe_load(settings["data"]["multikueue.yaml"])).cluster.namespace == "batch"
+    assert names == ["multikueue-webhook.batch.svc", "multikueue-webhook.batch.svc.cluster.local"]
 
 
 @pytest.mark.parametrize(

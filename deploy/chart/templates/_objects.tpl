@@ -8,11 +8,16 @@ app.kubernetes.io/component: manager
 {{/* One object. `root`: the chart's values and release. `object`: the manifest. */}}
 {{- define "multikueue.object" }}
 {{- $object := .object }}
-{{- if not (hasPrefix "Cluster" $object.kind) }}
+{{- if not (or (hasPrefix "Cluster" $object.kind) (eq $object.kind "PriorityClass")) }}
 {{- $_ := set $object.metadata "namespace" .root.Release.Namespace }}
 {{- end }}
 {{- range $object.subjects }}
 {{- $_ := set . "namespace" $.root.Release.Namespace }}
+{{- end }}
+{{- if eq $object.kind "Certificate" }}
+{{- with $object.spec.dnsNames }}
+{{- $_ := set $object.spec "dnsNames" (splitList "\n" (replace ".kueue-system." (printf ".%s." $.root.Release.Namespace) (join "\n" .))) }}
+{{- end }}
 {{- end }}
 {{- if and .root.Values.monitoringLabels (hasPrefix "monitoring.coreos.com/" $object.apiVersion) }}
 {{- $_ := set $object.metadata "labels" (merge dict .root.Values.monitoringLabels ($object.metadata.labels | default dict)) }}

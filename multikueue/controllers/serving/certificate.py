@@ -34,6 +34,14 @@ async def keep_certificate(
     raise Conflict(409, "Conflict", f"Secret {key} keeps changing while we look at it")
 
 
+async def issued_certificate(client: ClusterClient, key: ObjectKey) -> Serving:
+    """The certificate in a Secret that something else fills and renews. Nothing is written.
+
+    Raises as `ClusterClient` does, ValueError while a part of it is missing.
+    """
+    return serving((await client.get(SECRETS, key)).data)
+
+
 async def _settled(client: ClusterClient, key: ObjectKey, names: Sequence[str], now: datetime) -> dict[str, str]:
     try:
         found = await client.get(SECRETS, key)

@@ -27,7 +27,7 @@ from multikueue.api.kueue.workload import (
     QUEUE_LABEL,
 )
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.serving.certificate import keep_certificate
+from multikueue.controllers.serving.certificate import issued_certificate, keep_certificate
 from multikueue.controllers.serving.names import CONFIGURATION, MANAGED_BY
 from multikueue.errors import (
     AlreadyExists,
@@ -72,7 +72,8 @@ class Service(msgspec.Struct, frozen=True):
 class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
     """Reconciles the webhook of one manager cluster.
 
-    `namespace` holds the Secret, and its jobs are not reviewed. `kinds` are the kinds of jobs in use, there or not;
+    `namespace` holds the Secret, and its jobs are not reviewed. `issued`, if not empty, names the Secret with a certificate
+    that something else keeps; otherwise it is our own. `kinds` are the kinds of jobs in use, there or not;
     `templates` the kinds that make jobs. `defaulting` returns the namespaces in which jobs without a queue get one.
     `address` is how the API server reaches us: a Service, or an https URL without path when we run elsewhere (with
     `port` 0, the port taken replaces the URL's). `client_ca` (PEM), if not empty, signed the API server's client
@@ -87,6 +88,7 @@ class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int
     client_ca: str = ""
+    issued: str = ""
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
     kinds: Sequence[Kind[Any]] = (JOBS,)
     templates: Sequence[Kind[Any]] = ()
@@ -108,6 +110,8 @@ class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
         return Result(again_after=LOOK_AGAIN_AFTER)
 
     async def _certificate(self) -> Serving:
+        if self.issued:
+            return await issued_certificate(self.client, ObjectKey(self.namespace, self.issued))
         key = ObjectKey(self.namespace, CERTIFICATE_SECRET)
         return await keep_certificate(self.client, key, names=names_of(self.address), now=self.now)
 
@@ -153,9 +157,9 @@ async def keep_webhook(
     """Starts the webhook, calls `started` with its port, and keeps it in place for ever. `pause` waits so many seconds
     between two reconciles, or less if there is news; default: the clock's sleep.
 
-    Transient errors are logged and retried. Other errors of the first start are raised: without its webhook a manager
-    is never ready. A standby writes nothing: it serves as soon as the leader has put certificate and registration in
-    place.
+    Transient errors, and a certificate that is not issued yet, are logged and retried. Other errors of the first start are
+    raised: without its webhook a manager is never ready. A standby writes nothing: it serves as soon as the leader has
+    put certificate and registration in place.
     """
     port = await _started(webhook, clock)
     started(port)
@@ -179,7 +183,7 @@ async def _started(webhook: Webhooks, clock: Clock) -> int:
             return await webhook.start()
         except NotLeading:
             await clock.sleep(LEADER_IS_NEW.total_seconds())
-        except (ClusterUnreachable, Throttled, ServerError) as error:
+        except (ClusterUnreachable, Throttled, ServerError, NotFound, ValueError) as error:
             log.warning("webhook.not_kept", error=str(error))
             await clock.sleep(RETRY_AFTER.total_seconds())
 

@@ -183,6 +183,32 @@ async def test_an_empty_secret_is_filled() -> None:
         assert await api.can_call()
 
 
+async def test_a_certificate_of_somebody_else_is_waited_for_and_never_written() -> None:
+    """As cert-manager keeps one: it fills the Secret later than the process starts, and renews it."""
+    api, issuer, issued = Manager(), Manager(), ObjectKey("ours", "issued")
+    async with serving() as one, serving() as other:
+        await webhook(issuer, one).start()
+
+        class Later(VirtualClock):
+            async def sleep(self, seconds: float) -> None:
+                await super().sleep(seconds)
+                data = {} if self.at < NOW + timedelta(seconds=9) else issuer.data
+                api.cluster.put(SECRETS, {"data": data}, issued)
+
+        clock = Later(NOW, NOW + timedelta(seconds=30))
+        kept, began = webhook(api, other, now=clock.now, issued="issued"), list[timedelta]()
+        with capture_logs() as entries, pytest.raises(TimeoutError):
+            await keep_webhook(kept, clock=clock, started=lambda _port: began.append(clock.at - NOW))
+        assert await api.can_call()
+
+    told = [entry["error"] for entry in entries if entry["event"] == "webhook.not_kept"]
+    assert len(told) == 2
+    assert "ca.crt, tls.crt, tls.key" in told[1]
+    assert began == [timedelta(seconds=10)]
+    assert api.cluster.written == ["create mutatingwebhookconfigurations"]
+    assert api.bundle() == b64decode(issuer.data["ca.crt"])
+
+
 @pytest.mark.parametrize(
     "damage",
     [
