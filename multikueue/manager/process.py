@@ -15,16 +15,14 @@ import anyio.to_thread
 import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
-from multikueue.api.kinds import LEASES
-from multikueue.api.kubernetes.builtins import Lease, record_of
 from multikueue.api.meta import ObjectKey
-from multikueue.api.values.foreign import excerpt
 from multikueue.controllers.leader_election.leadership import LeaderElector, Leadership, NoElection, candidate
+from multikueue.controllers.leader_election.presence import Presence, who_renews
 from multikueue.controllers.reconcile.context import OnDecision
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import verify
 from multikueue.controllers.reload import Reload, log_ignored
-from multikueue.errors import ClusterUnreachable, ConfigurationError, MultiKueueError
+from multikueue.errors import ClusterUnreachable, ConfigurationError
 from multikueue.kube.auth.credentials import Credentials, from_environment
 from multikueue.kube.client import Client, Listeners
 from multikueue.kube.cluster_client import ClusterClient
@@ -57,7 +55,6 @@ __all__ = [
     "ProcessEnvironment",
     "manage",
     "refuse_beside_kueue",
-    "refuse_beside_leader",
     "run",
     "settle_memory",
 ]
@@ -69,9 +66,6 @@ CONNECTIONS = 16
 
 KUEUES_LEASE = ObjectKey("kueue-system", "c1f6bfd2.kueue.x-k8s.io")
 """The Lease of Kueue's own controllers, by its manifests and its chart."""
-
-LONG_OVER = timedelta(minutes=10)
-"""A Lease that was not renewed for so long has nobody behind it, however far the clocks are apart."""
 
 FIRST_ANSWER_TIMEOUT = timedelta(minutes=1)
 """The manager cluster may be starting too; without an answer for so long, the process ends."""
@@ -85,8 +79,8 @@ class ProcessEnvironment(msgspec.Struct, frozen=True, kw_only=True):
 
     `boot` is the clock of its leadership, in seconds; `on_decision` is called with each decision about a workload. Where it
     `is_metered`, workers have shares of the event loop's real time; where it `should_look_for_others`, it does not start
-    standalone beside a Kueue (`refuse_beside_kueue`), nor without election beside a leader (`refuse_beside_leader`). A
-    simulation has its own environment.
+    standalone beside a Kueue (`refuse_beside_kueue`), nor without election beside another manager (`Presence`). A simulation
+    has its own environment.
     """
 
     clock: Clock = msgspec.field(default_factory=SystemClock)
@@ -101,8 +95,9 @@ class ProcessEnvironment(msgspec.Struct, frozen=True, kw_only=True):
 REAL = ProcessEnvironment()
 
 
-async def run(loaded: Loaded) -> None:
-    """Run the manager until SIGTERM or SIGINT. Raises ConfigurationError, ClusterUnreachable and ApiError at start."""
+async def run(loaded: Loaded, environment: ProcessEnvironment = REAL) -> None:
+    """Run the manager until SIGTERM or SIGINT. Raises ConfigurationError, ClusterUnreachable and ApiError at start, and
+    ConfigurationError later, without election, once another process has taken its Lease."""
     settings, in_force = loaded.settings, InForce(loaded.settings)
     logs.configure(settings.log)
     verify(loaded)
@@ -120,7 +115,7 @@ async def run(loaded: Loaded) -> None:
         _end_if_thawed_too_late(mandate)
 
     async with anyio.create_task_group() as tasks:
-        await manage(in_force, credentials, stop=stop, begun=begun)
+        await manage(in_force, credentials, stop=stop, begun=begun, environment=environment)
         tasks.cancel_scope.cancel()
 
 
@@ -150,27 +145,43 @@ async def manage(
         ) as client,
     ):
         await _reach(client, credentials, timeout)
-        if environment.should_look_for_others:
-            if settings.roles == STANDALONE and not settings.cluster.ignore_kueue:
-                await refuse_beside_kueue(client, environment.clock)
-            if not settings.leader_election.enabled:
-                await refuse_beside_leader(client, environment.clock, _lease(settings))
-        begun(leadership.mandate, metrics)
-        leftovers = Leftovers() if environment.is_metered else None
-        while not stop.is_set():
-            life = Manager(
-                in_force,
-                client,
-                leadership,
-                metrics,
-                stop,
-                clock=environment.clock,
-                transport=environment.transport,
-                recorder=recorder,
-                on_decision=environment.on_decision,
-                leftovers=leftovers,
-            )
-            await life.run()
+        should_look = environment.should_look_for_others and not settings.cluster.ignore_kueue
+        if should_look and settings.roles == STANDALONE:
+            await refuse_beside_kueue(client, environment.clock)
+        async with _presence(settings, client, environment):
+            begun(leadership.mandate, metrics)
+            leftovers = Leftovers() if environment.is_metered else None
+            while not stop.is_set():
+                life = Manager(
+                    in_force,
+                    client,
+                    leadership,
+                    metrics,
+                    stop,
+                    clock=environment.clock,
+                    transport=environment.transport,
+                    recorder=recorder,
+                    on_decision=environment.on_decision,
+                    leftovers=leftovers,
+                )
+                await life.run()
+
+
+@asynccontextmanager
+async def _presence(settings: Settings, client: Client, environment: ProcessEnvironment) -> AsyncIterator[None]:
+    """Without election, hold the Lease so that other processes see this one."""
+    if settings.leader_election.enabled or not environment.should_look_for_others:
+        yield
+        return
+    me = Presence(client=client, key=_lease(settings), clock=environment.clock)
+    await me.enter()
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(me.stay)
+            yield
+            tasks.cancel_scope.cancel()
+    finally:
+        await me.leave()
 
 
 @asynccontextmanager
@@ -201,54 +212,14 @@ def _lease(settings: Settings) -> ObjectKey:
 
 async def refuse_beside_kueue(client: ClusterClient, clock: Clock) -> None:
     """Raise ConfigurationError if Kueue's own controllers act on the cluster: two would give away the same quota."""
-    holder = await _who_renews(client, clock, KUEUES_LEASE)
+    holder = await who_renews(client, clock, KUEUES_LEASE)
     if holder:
         raise ConfigurationError(
             f"Kueue's own controllers act on this cluster: {holder} renews Lease {KUEUES_LEASE}. "
             "They and a standalone manager would give away the same quota. Is this the cluster that was meant? If it is, "
             "stop them, or set roles to dispatch and switch off Kueue's feature gate MultiKueue (docs/roles.md). To start "
-            "all the same: cluster.ignore_kueue, or MULTIKUEUE_CLUSTER__IGNORE_KUEUE=true"
+            "all the same: --force, cluster.ignore_kueue, or MULTIKUEUE_CLUSTER__IGNORE_KUEUE=true"
         )
-
-
-async def refuse_beside_leader(client: ClusterClient, clock: Clock, key: ObjectKey) -> None:
-    """Raise ConfigurationError if a manager with leader election acts on the cluster, and this one has none. It is asked once,
-    at the start: two managers without election do not see each other."""
-    holder = await _who_renews(client, clock, key)
-    if holder:
-        raise ConfigurationError(
-            f"another manager acts on this cluster: {holder} renews Lease {key}. Two would undo each other's work. Is this the "
-            "cluster that was meant? If it is, stop the other one (in the cluster: kubectl scale --replicas=0 its Deployment), "
-            "or start this one as its standby: leader_election.enabled, or MULTIKUEUE_LEADER_ELECTION__ENABLED=true"
-        )
-
-
-async def _who_renews(client: ClusterClient, clock: Clock, key: ObjectKey) -> str:
-    """The holder of a Lease that is being renewed; empty if nobody renews it.
-
-    Who acts renews the Lease every two seconds, and who is gone may leave it behind. So a Lease that is not long over is
-    watched until it is renewed, or should have been. One that may not be read tells nothing.
-    """
-    first = await _get_lease(client, key)
-    record = record_of(first)
-    renewed = record.renew_time
-    if first is None or not record.holder_identity or renewed is None or clock.now() - renewed > LONG_OVER:
-        return ""
-    until = clock.monotonic() + min(max(record.lease_duration_seconds, 1), LONG_OVER.total_seconds())
-    while clock.monotonic() < until:
-        await clock.sleep(1)
-        now = await _get_lease(client, key)
-        holder = record_of(now).holder_identity
-        if now is not None and holder and now.metadata.resource_version != first.metadata.resource_version:
-            return excerpt(holder)
-    return ""
-
-
-async def _get_lease(client: ClusterClient, key: ObjectKey) -> Lease | None:
-    try:
-        return await client.get(LEASES, key)
-    except MultiKueueError:
-        return None
 
 
 def _end_if_thawed_too_late(mandate: Mandate) -> None:

@@ -694,7 +694,7 @@ class LeaderElection(_Group):
 
     enabled: bool = False
     """Whether to act only while holding the lease. Without it this process acts always, so there must be no other: it does not
-    start while another one renews the lease."""
+    start beside another one, and ends when another one takes the lease."""
 
     resource_name: Annotated[str, AfterValidator(object_name)] = "multikueue-manager"
     """Name of the Lease, in `cluster.namespace`. Replicas of one manager share it; two managers must not."""

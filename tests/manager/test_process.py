@@ -10,7 +10,6 @@ from structlog.testing import capture_logs
 
 from multikueue.api.kinds import LEASES
 from multikueue.api.kubernetes.builtins import render_micro_time
-from multikueue.api.meta import ObjectKey
 from multikueue.errors import ClusterUnreachable, ConfigurationError
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.client import Client
@@ -53,7 +52,8 @@ class _Time:
         self._kueue(self.time)
 
 
-def _renews(cluster: Cluster, at: datetime, holder: str = "kueue-0", *, key: ObjectKey = process.KUEUES_LEASE) -> None:
+def _renews(cluster: Cluster, at: datetime, holder: str = "kueue-0") -> None:
+    key = process.KUEUES_LEASE
     spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": render_micro_time(at)}
     cluster.put(LEASES, {"metadata": {"namespace": key.namespace, "name": key.name}, "spec": spec})
 
@@ -86,30 +86,4 @@ async def test_a_lease_that_kueue_left_keeps_nobody_from_starting(renewed: timed
 async def test_without_a_lease_of_kueue_it_starts_at_once() -> None:
     time = _Time(lambda _now: None)
     await process.refuse_beside_kueue(Cluster("manager", lambda: NOW), time)
-    assert time.now() == NOW
-
-
-OURS = ObjectKey("kueue-system", "multikueue-manager")
-
-
-async def test_beside_a_leader_a_manager_without_election_says_who_acts_and_what_to_do() -> None:
-    cluster = Cluster("manager", lambda: NOW)
-    _renews(cluster, NOW, "manager-0", key=OURS)
-    time = _Time(lambda now: _renews(cluster, now, "manager-0", key=OURS))
-    told = r"manager-0 renews Lease kueue-system/multikueue-manager\. .* MULTIKUEUE_LEADER_ELECTION__ENABLED=true"
-    with pytest.raises(ConfigurationError, match=told):
-        await process.refuse_beside_leader(cluster, time, OURS)
-    assert time.now() - NOW < timedelta(seconds=5)
-
-
-async def test_a_leader_that_gives_its_lease_back_meanwhile_keeps_nobody_from_starting() -> None:
-    cluster = Cluster("manager", lambda: NOW)
-    _renews(cluster, NOW, "manager-0", key=OURS)
-    time = _Time(lambda now: _renews(cluster, now, "", key=OURS))
-    await process.refuse_beside_leader(cluster, time, OURS)
-
-
-async def test_where_nobody_leads_it_starts_at_once() -> None:
-    time = _Time(lambda _now: None)
-    await process.refuse_beside_leader(Cluster("manager", lambda: NOW), time, OURS)
     assert time.now() == NOW

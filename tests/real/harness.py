@@ -72,14 +72,17 @@ class Manager:
         *,
         command: tuple[str, ...] = (),
         access: Mapping[str, Any] | None = None,
+        is_alone: bool = True,
         **settings: str,
     ) -> None:
         """`access` is the kubeconfig of another user than the administrator, or through a link. `command`: of another program
-        that runs a manager."""
+        that runs a manager. One that `is_alone` by the test's word does not ask whether another one acts, which takes 3 s after
+        one that was killed."""
         self.bed = bed
         self.settings = dict(QUICK) | variables(settings)
         self.log = bed.folder / f"{unique('manager')}.log"
         self._command = command
+        self._force = ("--force",) if is_alone else ()
         self._access = access
         self._kubeconfig = self.log.with_suffix(".kubeconfig")
         self._process: subprocess.Popen[bytes] | None = None
@@ -102,7 +105,7 @@ class Manager:
         command = self._command or (*command_for(settings), "run")
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, *command, "--kubeconfig", str(self._kubeconfig)],
+                [sys.executable, *command, *self._force, "--kubeconfig", str(self._kubeconfig)],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **settings},

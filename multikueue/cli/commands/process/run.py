@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 from msgspec.structs import asdict
 
@@ -72,6 +73,10 @@ DryRun = Annotated[
     ),
 ]
 
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Start although another manager, or Kueue's own controllers, act on that cluster."),
+]
 Changed = Annotated[bool, typer.Option("--changed", help="With --dry-run: only those that differ from the defaults.")]
 
 COLUMNS = (
@@ -92,6 +97,7 @@ def run(
     log_format: LogForm = None,
     dry_run: DryRun = False,
     changed: Changed = False,
+    force: Force = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Run the manager until SIGTERM or SIGINT.
@@ -118,7 +124,8 @@ def run(
         return
     from multikueue.manager import process
 
-    run_async(lambda: process.run(loaded))
+    environment = msgspec.structs.replace(process.REAL, should_look_for_others=not force)
+    run_async(lambda: process.run(loaded, environment))
     webhook, visibility = loaded.settings.webhook, loaded.settings.visibility
     if visibility.enabled and webhook.url:
         note(

@@ -16,7 +16,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     """The settings the manager was started with; it does not really start."""
     started: list[Settings] = []
 
-    async def run(loaded: Loaded) -> None:
+    async def run(loaded: Loaded, _environment: process.ProcessEnvironment) -> None:
         started.append(loaded.settings)
 
     monkeypatch.setattr(process, "run", run)
@@ -91,7 +91,7 @@ def test_a_file_that_is_not_there_is_wrong_usage(seen: list[Settings], cli: Run)
 
 
 def test_an_error_of_the_running_manager_is_one_line(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run(_: Loaded) -> None:
+    async def run(_loaded: Loaded, _environment: process.ProcessEnvironment) -> None:
         raise ExceptionGroup("tasks", [ClusterUnreachable("", "refused")])
 
     monkeypatch.setattr(process, "run", run)
@@ -188,3 +188,18 @@ def test_a_dry_run_of_what_cannot_work_ends_with_2(cli: Run, tmp_path: Path, tex
     result = cli("run", "--dry-run", "--config", str(config))
 
     assert (result.code, result.out, result.err) == (2, "", f"error: {config}: {message}\n")
+
+
+@pytest.mark.parametrize("words", [(), ("--force",)], ids=["as it is", "with --force"])
+def test_it_looks_for_others_unless_it_is_forced(
+    cli: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    looked = list[bool]()
+
+    async def run(_loaded: Loaded, environment: process.ProcessEnvironment) -> None:
+        looked.append(environment.should_look_for_others)
+
+    monkeypatch.setattr(process, "run", run)
+
+    assert cli("run", *words).code == 0
+    assert looked == [not words]
