@@ -50,10 +50,10 @@ def test_each_kind_has_its_row() -> None:
     assert {*KINDS} == {*ADAPTERS, SPARK} == {*ASKED}
 
 
-def as_submitted(adapter: DeclaredJob) -> Object:
+def as_submitted(adapter: DeclaredJob, shown: Object) -> Object:
     """As the webhook leaves it, which finds nothing wrong with it."""
-    made: Object = _without_memory(manifest(adapter.kind.kind, NAMESPACE))
-    made["metadata"] |= {"name": JOB.name, "labels": {"kueue.x-k8s.io/queue-name": "main"}}
+    made: Object = without_memory(shown)
+    made["metadata"] |= {"name": JOB.name, "namespace": NAMESPACE, "labels": {"kueue.x-k8s.io/queue-name": "main"}}
     job = adapter.submitted(msgspec.Raw(encode(made)))
     assert adapter.refusal(job) is None
     for each in adapter.defaults(job, is_multikueue_queue=True):
@@ -61,11 +61,11 @@ def as_submitted(adapter: DeclaredJob) -> Object:
     return made
 
 
-def _without_memory(value: Any) -> Any:
+def without_memory(value: Any) -> Any:
     """The queues of simulated worlds have CPUs only."""
     if isinstance(value, list):
-        return [_without_memory(each) for each in value]
-    return {k: _without_memory(v) for k, v in value.items() if k != "memory"} if isinstance(value, dict) else value
+        return [without_memory(each) for each in value]
+    return {k: without_memory(v) for k, v in value.items() if k != "memory"} if isinstance(value, dict) else value
 
 
 def stages(adapter: DeclaredJob) -> tuple[Object, Object]:
@@ -77,7 +77,16 @@ def stages(adapter: DeclaredJob) -> tuple[Object, Object]:
     return running(adapter), over | ({"conditions": conditions} if conditions else {})
 
 
-async def _lives(world: World, tasks: TaskGroup, adapter: DeclaredJob, settings: Settings) -> None:
+async def lives(
+    world: World,
+    tasks: TaskGroup,
+    adapter: DeclaredJob,
+    settings: Settings,
+    *,
+    shown: Object,
+    asked: dict[str, tuple[int, str]],
+) -> None:
+    """The job runs on one worker and ends. `asked`: pods of each pod set, and the CPUs of one."""
     described = adapter.runtimes.kinds if adapter.runtimes is not None else ()
     for site in world.sites:
         site.cluster.install([definition(kind) for kind in (adapter.kind, *described)])
@@ -85,7 +94,7 @@ async def _lives(world: World, tasks: TaskGroup, adapter: DeclaredJob, settings:
             made = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": RUNTIME_NAME}}
             site.create(kind, made | {"spec": RUNTIME})
     await world.add_manager("manager-0", InForce(settings)).begin(tasks).wait()
-    made = as_submitted(adapter)
+    made = as_submitted(adapter, shown)
     world.manager.create(adapter.kind, made)
     await until(lambda: holders(world, adapter))
     (winner,) = holders(world, adapter)
@@ -93,11 +102,11 @@ async def _lives(world: World, tasks: TaskGroup, adapter: DeclaredJob, settings:
     copied, managed_by = (site.stored(adapter.kind, JOB) or {})["spec"], adapter.declared.managed_by
     assert not managed_by or paths.only({"spec": copied}, managed_by) is None
     (workload,) = world.manager.all(kinds.WORKLOADS)
-    asked = {
+    found = {
         each["name"]: (each["count"], each["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"])
         for each in workload["spec"]["podSets"]
     }
-    assert asked == ASKED[adapter.kind.kind]
+    assert found == asked
 
     ran, over = stages(adapter)
     site.patch(adapter.kind, JOB, {"status": ran}, subresource="status")
@@ -138,4 +147,5 @@ def test_a_job_as_its_project_shows_it_runs_to_its_end(kind: str) -> None:
         adapter = ADAPTERS[kind]
         integrations = Integrations(frameworks=("batch/job", adapter.declared.framework))
     settings = Settings(cluster=Cluster(namespace=LAYOUT.secrets), integrations=integrations, retention=AT_ONCE)
-    perform(LAYOUT, lambda world, tasks: _lives(world, tasks, adapter, settings))
+    shown = manifest(kind, NAMESPACE)
+    perform(LAYOUT, lambda world, tasks: lives(world, tasks, adapter, settings, shown=shown, asked=ASKED[kind]))
