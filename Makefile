@@ -185,8 +185,8 @@ notes: $(READY) ## The files of changes/ as a section of CHANGELOG.md (VERSION=0
 	@$(BIN)/python -m towncrier build --yes --version $(VERSION)
 
 .PHONY: release
-release: $(READY) ## Wheels, chart, CRDs, notes and checksums into dist/ (VERSION=0.1.0; URL=, SIGNING_KEY=: docs/release.md)
-	@$(BIN)/python -m release $(VERSION) $(if $(URL),--url $(URL)) $(if $(SIGNING_KEY),--key $(SIGNING_KEY))
+release: $(READY) ## Wheels, chart, CRDs, notes and checksums into dist/ (VERSION=0.1.0; URL=, DOWNLOADS=, SIGNING_KEY=: docs/release.md)
+	@$(BIN)/python -m release $(VERSION) $(if $(URL),--url $(URL)) $(if $(DOWNLOADS),--downloads $(DOWNLOADS)) $(if $(SIGNING_KEY),--key $(SIGNING_KEY))
 
 .PHONY: image
 image: ## The image as a file into dist/, for amd64 and arm64 (needs Docker with buildx; VERSION=0.1.0)

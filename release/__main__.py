@@ -16,11 +16,12 @@ def main(
     version: Annotated[str, typer.Argument(help="The version that the commit has.")],
     into: Annotated[Path, typer.Option(help="Where the files go.")] = Path("dist"),
     url: Annotated[str, typer.Option(help="The project's page, for metadata and provenance.")] = "",
+    downloads: Annotated[str, typer.Option(help="Where the files of the release will be, for Krew's manifest.")] = "",
     key: Annotated[Path | None, typer.Option(help="An SSH key to sign the checksums with.")] = None,
 ) -> None:
     """Make everything that a release has out of the newest commit."""
     try:
-        release(Path.cwd(), version, into, url=url, key=key, say=typer.echo)
+        release(Path.cwd(), version, into, url=url, downloads=downloads, key=key, say=typer.echo)
     except (ReleaseError, NotInstalledError) as error:
         typer.echo(f"error: {error}", err=True)
         raise SystemExit(1) from None

@@ -15,6 +15,7 @@ from typing import Any
 
 from uv import find_uv_bin
 
+from release import krew
 from release.archives import checksums, packed
 from release.bill import settled
 from release.chart import archive
@@ -26,6 +27,9 @@ from testbed.programs import Release, releases
 __all__ = ["CHECKSUMS", "distributions", "image_name", "provenance", "release", "sign"]
 
 CHECKSUMS = "SHA256SUMS"
+KREW = "multikueue.yaml"
+"""The manifest for Krew; its index wants the plugin's name."""
+
 CHART = "deploy/chart"
 NAMESPACE = "multikueue-release"
 """What `ssh-keygen -Y` calls the purpose of a signature: one for a release counts for nothing else."""
@@ -37,11 +41,20 @@ Say = Callable[[str], None]
 
 
 def release(
-    repository: Path, version: str, into: Path, *, url: str = "", key: Path | None = None, say: Say = print
+    repository: Path,
+    version: str,
+    into: Path,
+    *,
+    url: str = "",
+    downloads: str = "",
+    key: Path | None = None,
+    say: Say = print,
 ) -> None:
-    """Make all of it out of the newest commit. `url` is the project's page, `key` an SSH key to sign with.
+    """Make all of it out of the newest commit. `url` is the project's page, `downloads` the address of the folder where the
+    files of the release will be, `key` an SSH key to sign with.
 
-    Without `url` the metadata has no URL, and there is no provenance, which is about one. Raises ReleaseError where the commit
+    Without `url` the metadata has no URL, and there is no provenance, which is about one; without `downloads` there is no
+    manifest for Krew. Raises ReleaseError where the commit
     has another version, and NotInstalledError without Go.
     """
     into.mkdir(parents=True, exist_ok=True)
@@ -52,8 +65,14 @@ def release(
         if url:
             with_url(source.folder, url)
         made = list(_made(source, version, into, say))
+        plugin = into / krew.archive_name(version)
+        made.append(_written(plugin, krew.archive(source, into / f"multikueue-{version}-py3-none-any.whl")))
     image = into / image_name(version)
     made += [image] if image.is_file() else []
+    (into / KREW).unlink(missing_ok=True)
+    if downloads:
+        told = krew.manifest(plugin.read_bytes(), version, url=url, downloads=downloads)
+        made.append(_written(into / KREW, told))
     said = into / f"multikueue-{version}.intoto.json"
     said.unlink(missing_ok=True)  # one of an earlier run, which may be of another commit
     if url:

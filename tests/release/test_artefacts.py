@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -16,10 +17,11 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
+import yaml
 from uv import find_uv_bin
 
 from multikueue import __version__
-from release import artefacts
+from release import artefacts, krew
 from release.artefacts import CHECKSUMS, distributions, provenance, release
 from release.source import ReleaseError, Source, with_url
 from tests.project.files import MEMBERS, ROOT
@@ -165,6 +167,56 @@ def test_the_demo_runs_out_of_installed_wheels(installed: Path, tmp_path: Path) 
     told = subprocess.run(play, check=True, capture_output=True, text=True, timeout=240, cwd=tmp_path)
 
     assert re.search(r"^jobs finished +4$", told.stdout, re.MULTILINE)
+
+
+DOWNLOADS = "https://files.example.org/multikueue/"
+
+
+@pytest.mark.timeout(300)
+def test_kubectls_plugin_is_what_krews_manifest_says_and_runs(
+    built: dict[str, Path], installed: Path, tmp_path: Path
+) -> None:
+    """Its first call makes an environment by pip; here that is there already, with the same wheels."""
+    made = krew.archive(Source(ROOT, "0" * 40, EPOCH), wheel(built, "multikueue"))
+    told = yaml.safe_load(krew.manifest(made, __version__, url=URL, downloads=DOWNLOADS))
+    assert (told["kind"], told["metadata"]["name"]) == ("Plugin", "multikueue")
+    assert (told["spec"]["version"], told["spec"]["homepage"]) == (f"v{__version__}", URL)
+    (platform,) = told["spec"]["platforms"]
+    assert platform["uri"] == f"{DOWNLOADS}{krew.archive_name(__version__)}"
+    assert platform["sha256"] == hashlib.sha256(made).hexdigest()
+
+    with tarfile.open(fileobj=io.BytesIO(made)) as files:
+        files.extractall(tmp_path / "plugin", filter="data")
+    (tmp_path / "cache/multikueue").mkdir(parents=True)
+    (tmp_path / "cache/multikueue" / wheel(built, "multikueue").stem).symlink_to(installed.parent)
+    linked = tmp_path / "kubectl-multikueue"  # as Krew does it
+    linked.symlink_to(tmp_path / "plugin" / platform["bin"])
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = subprocess.run([linked, "version", "--help"], env=environment, capture_output=True, text=True, check=True)
+    assert "kubectl multikueue version" in done.stdout
+
+
+def test_kubectls_plugin_makes_its_environment_of_the_lock_and_the_wheel_at_the_first_call(tmp_path: Path) -> None:
+    """A Python that only notes what it is asked stands in for the real one."""
+    (tmp_path / "multikueue-0.1.0-py3-none-any.whl").touch()
+    plugin = shutil.copy(ROOT / krew.LAUNCHER, tmp_path / krew.PLUGIN)
+    python = tmp_path / "python"
+    python.write_text(
+        '#!/bin/sh\necho "$@" >> "$NOTES"\n[ "$2" != venv ] || { mkdir -p "$3/bin"; cp "$0" "$3/bin/python"; }\n'
+    )
+    python.chmod(0o755)
+    notes, cache = tmp_path / "notes", tmp_path / "cache"
+    environment = os.environ | {"PYTHON": str(python), "NOTES": str(notes), "XDG_CACHE_HOME": str(cache)}
+    for _ in range(2):
+        subprocess.run([plugin, "jobs", "list"], env=environment, check=True, capture_output=True)
+
+    asked = notes.read_text().splitlines()
+    assert sum(" venv " in f" {line}" for line in asked) == 1
+    lock, own = [line for line in asked if "pip install" in line]
+    assert "--require-hashes" in lock
+    assert "--no-deps --no-index" in own
+    assert sum(line.endswith("jobs list") for line in asked) == 2
+    assert [path.name for path in (cache / "multikueue").iterdir()] == ["multikueue-0.1.0-py3-none-any"]
 
 
 def test_a_commit_of_another_version_is_refused(tmp_path: Path) -> None:
