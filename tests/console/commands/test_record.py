@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from time import monotonic, sleep
+from typing import Any, ClassVar
 
 import pytest
 
@@ -15,15 +21,15 @@ from multikueue.api.kinds import WORKLOADS
 from multikueue_console.history.runs import Run
 from multikueue_console.history.store import RunHistory
 from tests.cli.conftest import World
-from tests.console.history.lives import at, finished, running
+from tests.console.history.lives import at, finished, running, submitted
 
 PATIENCE = 20.0
 
 
 @contextmanager
-def recording(url: str) -> Iterator[subprocess.Popen[str]]:
+def recording(url: str, *more: str) -> Iterator[subprocess.Popen[str]]:
     """The program, from when it says that it records. It is killed in the end."""
-    words = [sys.executable, "-m", "multikueue", "record", "--history", url, "-n", "team", "--detail", "36500d"]
+    words = [sys.executable, "-m", "multikueue", "record", "--history", url, "-n", "team", "--detail", "36500d", *more]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=os.environ) as process:
         try:
             assert process.stderr is not None
@@ -72,3 +78,47 @@ def test_another_database_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
     words = [sys.executable, "-m", "multikueue", "record", "--history", "mysql://x"]
     assert subprocess.run(words, check=False, timeout=60).returncode == 2
     assert "sqlite:///FILE" in capfd.readouterr().err
+
+
+class Hook(BaseHTTPRequestHandler):
+    """Takes notices in."""
+
+    taken: ClassVar[SimpleQueue[dict[str, Any]]] = SimpleQueue()
+
+    def do_POST(self) -> None:  # as http.server calls it
+        self.taken.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+
+@contextmanager
+def hook() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Hook) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def test_with_a_file_of_notices_it_tells_what_starts(world: World, tmp_path: Path) -> None:
+    now = datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=1)
+    file = tmp_path / "notices.yaml"
+    with hook() as address:
+        file.write_text(f"{{to: '{address}', queues: [{{queue: team/main, notices: [started]}}]}}")
+        with recording(f"sqlite:///{tmp_path / 'history.db'}", "--notices", str(file)):
+            started = submitted("new").reserved("cq", at=now).cluster_name("east").admitted(at=now)
+            world.manager.add(WORKLOADS, running("old").build())
+            world.manager.add(WORKLOADS, started.build())
+            event = Hook.taken.get(timeout=PATIENCE)
+    assert (event["subject"], event["type"]) == ("team/new", "dev.multikueue.workload.started")
+    assert Hook.taken.empty()
+
+
+def test_notices_of_runs_that_are_kept_no_more_are_refused(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "notices.yaml"
+    file.write_text("{to: 'https://a', within: 2d, queues: [{queue: team/main, notices: [started]}]}")
+    words = [sys.executable, "-m", "multikueue", "record", "--notices", str(file), "--detail", "1d"]
+    assert subprocess.run(words, check=False, timeout=60).returncode == 2
+    assert "within: expected at most the time for which runs are kept" in capfd.readouterr().err

@@ -70,11 +70,13 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunNews(msgspec.Struct, frozen=True, kw_only=True):
-    """What a workload tells: its present run, and the end of that one or of the run before. `workload` is its UID."""
+    """What a workload tells: its present run, and the end of that one or of the run before. `workload` is its UID. `wait`: what
+    is known of it while it is not admitted (`queued_at`: since when it waits); None for one that is held, or was admitted."""
 
     workload: str
     run: Run | None = None
     end: RunEnd | None = None
+    wait: Run | None = None
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from multikueue_console.history.runs import Gap, Outcome, Run, RunEnd, RunNews
 from multikueue_console.history.tables import GAPS, HOURS, RUNS, STATE, migrate
 from multikueue_console.history.use import HourKey, Share, Use, hour_of, shares_of
 
-__all__ = ["HistoryUnavailable", "Keep", "RunHistory"]
+__all__ = ["HistoryUnavailable", "Keep", "RunHistory", "run_of"]
 
 BATCH = 1000
 """Runs that are summed up in one transaction."""
@@ -69,7 +69,7 @@ class RunHistory:
         engine = _engine(url)
         history = cls(engine, keep or Keep())
         try:
-            with history._transaction() as connection:
+            with history.transaction() as connection:
                 if engine.dialect.name == "postgresql":
                     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
                 migrate(connection)
@@ -85,7 +85,7 @@ class RunHistory:
 
     def record(self, news: Sequence[RunNews], now: datetime) -> None:
         """Record what workloads tell, all or nothing, and that somebody records at `now`."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             folded = self._lock(connection)
             self._note_alive(connection, _seconds(now))
             for each in news:
@@ -99,7 +99,7 @@ class RunHistory:
     def end_missing(self, shown: Collection[str], now: datetime, *, namespace: str = "") -> int:
         """End the runs of workloads that are shown no more, of that namespace or all, and return how many: `shown` has the
         UIDs of all that are. When they ended nobody saw; they count until somebody recorded last."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             self._lock(connection)
             alive = connection.scalar(select(STATE.c.alive_at)) or _seconds(now)
             opened = select(RUNS.c.workload, RUNS.c.attempt, RUNS.c.reserved_at).where(RUNS.c.ended_at.is_(None))
@@ -115,7 +115,7 @@ class RunHistory:
             return len(missing)
 
     def note_gap(self, gap: Gap) -> None:
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             self._lock(connection)
             self._note_gap(connection, _seconds(gap.since), _seconds(gap.until), gap.reason)
 
@@ -138,7 +138,7 @@ class RunHistory:
                 RUNS.c.workload == run.workload, RUNS.c.ended_at <= row["reserved_at"]
             )
             row["queued_at"] = connection.scalar(before)
-        new = self._insert(RUNS).values(row)
+        new = self.insert(RUNS).values(row)
         known = {name: func.coalesce(RUNS.c[name], new.excluded[name]) for name in ("queued_at", "started_at")}
         told = {name: new.excluded[name] for name in ("cluster", "cpu", "gpu", "ended_at", "outcome")}
         connection.execute(
@@ -159,7 +159,7 @@ class RunHistory:
             return
         known = select(RUNS.c.attempt).where(RUNS.c.workload == uid, RUNS.c.ended_at >= at).limit(1)
         if connection.scalar(known) is None:
-            lone = self._insert(RUNS).values({**_row(end.run), **values})
+            lone = self.insert(RUNS).values({**_row(end.run), **values})
             connection.execute(lone.on_conflict_do_nothing())
 
     def _note_alive(self, connection: Connection, now: int) -> None:
@@ -175,7 +175,7 @@ class RunHistory:
             connection.execute(update(STATE).values(alive_at=now))
 
     def _note_gap(self, connection: Connection, since: int, until: int, reason: str) -> None:
-        gap = self._insert(GAPS).values(since=since, until=until, reason=reason)
+        gap = self.insert(GAPS).values(since=since, until=until, reason=reason)
         connection.execute(gap.on_conflict_do_nothing())
         oldest = select(GAPS.c.since).order_by(GAPS.c.since.desc()).offset(MOST_GAPS).limit(1).scalar_subquery()
         connection.execute(delete(GAPS).where(GAPS.c.since <= oldest))
@@ -189,7 +189,7 @@ class RunHistory:
         """
         folded = 0
         while True:
-            with self._transaction() as connection:
+            with self.transaction() as connection:
                 number = self._fold_some(connection, now)
             folded += number
             if number < BATCH:
@@ -215,7 +215,7 @@ class RunHistory:
         ).all()
         sums: dict[HourKey, Use] = {}
         for row in old:
-            for key, use in shares_of(_run(row), now):
+            for key, use in shares_of(run_of(row), now):
                 sums[key] = sums.get(key, Use()) + use
         for key, use in sums.items():
             self._add(connection, key, use)
@@ -230,7 +230,7 @@ class RunHistory:
 
     def _add(self, connection: Connection, key: HourKey, use: Use) -> None:
         row = {**key._asdict(), "hour": _seconds(key.hour), **asdict(use)}
-        new = self._insert(HOURS).values(row)
+        new = self.insert(HOURS).values(row)
         larger = func.max if connection.dialect.name == "sqlite" else func.greatest
         added = {name: HOURS.c[name] + new.excluded[name] for name in asdict(use) if name != "longest_wait"}
         added["longest_wait"] = larger(HOURS.c.longest_wait, new.excluded.longest_wait)
@@ -248,14 +248,14 @@ class RunHistory:
         if namespaces is not None:
             hours = hours.where(HOURS.c.namespace.in_(namespaces))
             runs = runs.where(RUNS.c.namespace.in_(namespaces))
-        with self._snapshot() as connection:
+        with self.snapshot() as connection:
             for row in connection.execute(hours):
                 fields = row._asdict()
                 hour = _time(fields.pop("hour"))
                 where = {name: fields.pop(name) for name in HourKey._fields[1:]}
                 yield HourKey(hour=hour, **where), Use(**fields)
             for row in connection.execute(runs.execution_options(yield_per=BATCH)):
-                yield from shares_of(_run(row), now)
+                yield from shares_of(run_of(row), now)
 
     def runs(self, *, workload: str = "", queue: str = "", most: int = 1000) -> list[Run]:
         """The newest runs, of that workload (by UID) or ClusterQueue or of all, the newest first."""
@@ -264,13 +264,13 @@ class RunHistory:
             wanted = wanted.where(RUNS.c.workload == workload)
         if queue:
             wanted = wanted.where(RUNS.c.cluster_queue == queue)
-        with self._snapshot() as connection:
-            return [_run(row) for row in connection.execute(wanted)]
+        with self.snapshot() as connection:
+            return [run_of(row) for row in connection.execute(wanted)]
 
     def gaps(self, since: datetime) -> list[Gap]:
         """The gaps that end after `since`, in their order."""
         wanted = select(GAPS).where(GAPS.c.until > _seconds(since)).order_by(GAPS.c.since)
-        with self._snapshot() as connection:
+        with self.snapshot() as connection:
             return [
                 Gap(since=_time(row.since), until=_time(row.until), reason=row.reason)
                 for row in connection.execute(wanted)
@@ -286,12 +286,13 @@ class RunHistory:
             state = state.with_for_update()
         return connection.scalar(state) or 0
 
-    def _insert(self, table: Any) -> Any:
+    def insert(self, table: Any) -> Any:
         """An insert that knows conflicts, in the dialect of the database."""
         return (postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert)(table)
 
     @contextmanager
-    def _transaction(self, *, is_reading: bool = False) -> Iterator[Connection]:
+    def transaction(self, *, is_reading: bool = False) -> Iterator[Connection]:
+        """A transaction that is committed at the end of the block. Raises HistoryUnavailable."""
         engine = self._engine.execution_options(is_reading=is_reading)
         try:
             with engine.begin() as connection:
@@ -300,9 +301,9 @@ class RunHistory:
             raise HistoryUnavailable(f"the history is not available: {error.orig or error}".splitlines()[0]) from error
 
     @contextmanager
-    def _snapshot(self) -> Iterator[Connection]:
+    def snapshot(self) -> Iterator[Connection]:
         """A transaction that only reads, and sees all tables as of one moment: a run is in one of them."""
-        with self._transaction(is_reading=True) as connection:
+        with self.transaction(is_reading=True) as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"))
             yield connection
@@ -358,6 +359,7 @@ def _row(run: Run) -> dict[str, Any]:
     return {**fields, **{name: _seconds(fields[name]) for name in _TIMES if fields[name] is not None}}
 
 
-def _run(row: Any) -> Run:
-    fields = row._asdict()
+def run_of(row: Any) -> Run:
+    """The run in a row that has the columns of `RUNS`."""
+    fields = {name: getattr(row, name) for name in Run.__struct_fields__}
     return Run(**{**fields, **{name: _time(fields[name]) for name in _TIMES if fields[name] is not None}})

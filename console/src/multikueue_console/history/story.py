@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from msgspec import ValidationError
+from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import (
     ADMITTED,
@@ -15,6 +16,7 @@ from multikueue.api.kueue.workload import (
     FINISHED,
     PREEMPTED,
     QUOTA_RESERVED,
+    REQUEUED,
     SLICE_REPLACED,
     SUCCEEDED,
     Workload,
@@ -35,7 +37,8 @@ def news_of(workload: Workload) -> RunNews:
     The user is who the label says it is for, else its namespace.
     """
     run = _run(workload)
-    return RunNews(workload=workload.metadata.uid, run=run, end=_end(workload, run or _known(workload)))
+    end = _end(workload, run or _known(workload))
+    return RunNews(workload=workload.metadata.uid, run=run, end=end, wait=_wait(workload))
 
 
 def news_of_removal(last: RunNews, now: datetime) -> RunNews:
@@ -87,6 +90,14 @@ def _run(workload: Workload) -> Run | None:
     )
 
 
+def _wait(workload: Workload) -> Run | None:
+    """It waits since its submission, or since it was queued again (quota-engine 7)."""
+    requeued, since = workload.condition(REQUEUED), workload.metadata.creation_timestamp
+    if workload.has(ADMITTED) or workload.has(FINISHED) or not _is_active(workload):
+        return None
+    return replace(_known(workload), queued_at=requeued.last_transition_time if requeued is not None else since)
+
+
 def _end(workload: Workload, run: Run) -> RunEnd | None:
     finished = workload.condition(FINISHED)
     if finished is not None and finished.status == "True" and finished.last_transition_time is not None:
@@ -106,6 +117,13 @@ def _end(workload: Workload, run: Run) -> RunEnd | None:
 
 def _outcome(reason: str) -> Outcome:
     return {SUCCEEDED: Outcome.SUCCEEDED, SLICE_REPLACED: Outcome.REPLACED}.get(reason, Outcome.FAILED)
+
+
+def _is_active(workload: Workload) -> bool:
+    try:
+        return workload_spec(workload).active
+    except ValidationError:
+        return False
 
 
 def _queue(workload: Workload) -> str:

@@ -22,12 +22,13 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
+    text,
     update,
 )
 
 from multikueue.errors import ConfigurationError
 
-__all__ = ["GAPS", "HOURS", "MIGRATIONS", "RUNS", "STATE", "migrate"]
+__all__ = ["GAPS", "HOURS", "MIGRATIONS", "RUNS", "SETTLED", "STATE", "TELLING", "migrate"]
 
 METADATA = MetaData()
 
@@ -95,13 +96,36 @@ STATE = Table(
 )
 """One row: the number of migrations that have run; until when runs are summed up; when somebody recorded last."""
 
+OF_NOTICES = MetaData()
+
+SETTLED = Table(
+    "settled_notices",
+    OF_NOTICES,
+    Column("id", String, primary_key=True),
+    Column("at", BigInteger, nullable=False, index=True),
+)
+"""The notices that are not sent any more: confirmed, refused, or of a queue that nobody asked about; `at`: when it happened."""
+
+TELLING = Table(
+    "telling",
+    OF_NOTICES,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("floor", BigInteger, nullable=False),
+)
+"""One row once notices were on: what happened before `floor` is not told."""
+
 
 def _first(connection: Connection) -> None:
     METADATA.create_all(connection)
     connection.execute(insert(STATE).values(id=1, version=0, folded_until=0))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first,)
+def _notices(connection: Connection) -> None:
+    OF_NOTICES.create_all(connection)
+    connection.execute(text("CREATE INDEX runs_by_start ON runs (started_at)"))
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _notices)
 
 
 def migrate(connection: Connection, migrations: tuple[Callable[[Connection], None], ...] = MIGRATIONS) -> None:

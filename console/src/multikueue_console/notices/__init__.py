@@ -1,0 +1,1 @@
+"""Notices of workloads for a program elsewhere, as CloudEvents over HTTP."""
