@@ -20,6 +20,7 @@ from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.manifests import Manifest, read_manifests
 from multikueue.cli.terminal.output import heading, note, note_unseen, print_document, print_table, say
 from multikueue.cli.terminal.progress import spinner
+from multikueue.cli.workload.expected_starts import History, as_counted, expected_starts, sentence
 from multikueue.cli.workload.lookup import InNamespace
 from multikueue.cli.workload.quick_job import QuickJob
 
@@ -68,6 +69,7 @@ class SubmitOptions:
     context: Context = None
     config: Annotated[Path | None, settings_option("--config")] = None
     secrets_namespace: SecretsNamespace = "kueue-system"
+    history: History = None
 
 
 @bundled
@@ -102,7 +104,7 @@ def submit(
 
     With --dry-run nothing is made: the server checks the jobs, and the command says what `multikueue why` would answer once
     they are there: what stands in their way and what helps, what each worker is to them, and where their pods would be others
-    than the ones that are counted, as far as you may see it.
+    than the ones that are counted, as far as you may see it. With --history also when they would start.
 
     \b
     Examples:
@@ -254,14 +256,21 @@ async def _foresee(call: _Call, client: Client, job: Tree, queue: ObjectKey, tol
         async for line in _lines(client, queue):
             told.line(f"  {line}")
     async with spinner("looking for its quota and its workers"):
-        found = await look_ahead(client, call.reach, job, load_settings(call.clusters.config))
+        settings = load_settings(call.clusters.config)
+        found = await look_ahead(client, call.reach, job, settings)
     if found is None:
         note(f"What it would wait for is not known of {job['kind']} here")
     else:
         foreseen = found.answer()
+        workload, history = found.seen.workload, call.clusters.history
+        if history and workload is not None:
+            counted = as_counted(workload, settings)
+            found.start = sentence(await expected_starts(client, history, [counted]), workload.key)
         told.keep(**found.document(foreseen))
         for line in foreseen.lines():
             told.line(f"  {line}")
+        if found.start:
+            told.line(f"  Start: {found.start}")
         _print_beside(found, told, call.output)
         note_unseen(foreseen)
     lacking = await _missing(call, client, job, queue)

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from multikueue.cli.access.connection import (
-    Context,
     ContextChoice,
-    Kubeconfig,
-    SettingsFile,
+    ManagerOptions,
     run_async,
 )
 from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
+from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.output import (
     Column,
@@ -27,6 +26,7 @@ from multikueue.cli.terminal.output import (
     print_facts,
     print_table,
 )
+from multikueue.cli.workload.expected_starts import History, expected_starts, sentence
 from multikueue.cli.workload.lookup import InNamespace, Named
 
 if TYPE_CHECKING:
@@ -66,16 +66,17 @@ BARRIERS = (
 ENDINGS = (Column("WORKLOAD"), Column("CLUSTERQUEUE"), Column("AT LATEST"), Column("LEAVING"))
 
 
+@bundled
 def why(
     name: Named,
     namespace: InNamespace = None,
     output: Output = Format.TABLE,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    config: SettingsFile = None,
+    *,
+    manager: ManagerOptions,
     worker_context: WorkerContext = None,
     worker_kubeconfig: WorkerKubeconfig = None,
     secrets_namespace: SecretsNamespace = "kueue-system",
+    history: History = None,
 ) -> None:
     """Say why a workload waits.
 
@@ -84,28 +85,39 @@ def why(
     For quota: what is lacking, who has it, which rules keep it from being taken, what has to end. For a worker: whether each
     could ever hold it, in which place it waits there, or why it is not asked. Of a worker that you may look at, also while it
     runs: where its pods are others there than those that are counted. What you may not see is said so, and is no error.
+    With --history: when it starts, or that this is unknown.
 
     \b
     Examples:
       multikueue why -n team-a my-job
       multikueue why my-job -o yaml
     """
-    target = ContextChoice(kubeconfig, context)
+    target = manager.target
     reach = WorkerAccess(
         manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
     )
-    found = run_async(lambda: _look(target, reach, namespace, name, config))
+    found = run_async(lambda: _look(target, reach, namespace, name, manager.config, history))
     _print(found, output)
 
 
 async def _look(
-    target: ContextChoice, reach: WorkerAccess, namespace: str | None, name: str, config: Path | None
+    target: ContextChoice,
+    reach: WorkerAccess,
+    namespace: str | None,
+    name: str,
+    config: Path | None,
+    history: str | None,
 ) -> Inspection:
+    from multikueue.api.kueue.workload import waits_for_quota
     from multikueue.cli.access.manager_settings import load_settings
     from multikueue.cli.workload.seen import look
 
     async with target.connect_in(namespace) as (client, where):
-        return await look(client, reach, where, name, load_settings(config))
+        found = await look(client, reach, where, name, load_settings(config))
+        workload = found.seen.workload
+        if history and workload is not None and waits_for_quota(workload):
+            found.start = sentence(await expected_starts(client, history), workload.key)
+        return found
 
 
 def _print(found: Inspection, output: Form) -> None:
@@ -119,6 +131,8 @@ def _print(found: Inspection, output: Form) -> None:
         print(f"workload.kueue.x-k8s.io/{seen.workload.metadata.name}" if seen.workload else seen.name)
     else:
         print_answer(told)
+        if found.start:
+            print(f"Start: {found.start}")
         if seen.quota is not None and (seen.quota.lacks or seen.quota.behind):
             _print_explanation(seen.quota, output)
         if seen.workers and told.state == "Pending":

@@ -41,13 +41,15 @@ _BUILT_IN = ("v1", "batch/v1", "apps/v1")
 @dataclass(slots=True)
 class Inspection:
     """`told`: the manager's answer, if it gives one; `choice`: what its strategy thinks of the workers. `elsewhere`: where its
-    pods are others on a worker than those that are counted; `uncompared`: what was not compared."""
+    pods are others on a worker than those that are counted; `uncompared`: what was not compared. `start`: when it
+    starts, or why that is unknown; empty if nobody asked."""
 
     seen: Seen
     told: JobAnswer | None = None
     choice: ExplainedChoice | None = None
     elsewhere: list[Elsewhere] = field(default_factory=list)
     uncompared: list[str] = field(default_factory=list)
+    start: str = ""
 
     def answer(self) -> JobAnswer:
         from multikueue.answers.answer import answer, better_seen
@@ -68,6 +70,8 @@ class Inspection:
             full["choice"] = msgspec.to_builtins(self.choice)
         if self.elsewhere:
             full["differences"] = [each.document() for each in self.elsewhere]
+        if self.start:
+            full["start"] = self.start
         return full
 
 

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.cli.conftest import authority, world
+from tests.cli.conftest import authority, cli, world
 
-__all__ = ["authority", "world"]
+__all__ = ["authority", "cli", "world"]

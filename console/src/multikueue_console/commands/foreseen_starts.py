@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from multikueue.cli.workload.expected_starts import ExpectedStart, sentence
 
 if TYPE_CHECKING:
+    from multikueue.api.kind import Kind
+    from multikueue.api.kueue.workload import Workload
     from multikueue.api.meta import Object, ObjectKey
     from multikueue.kube.cluster_client import ClusterClient
     from multikueue_console.history.outlook import Forecast
     from multikueue_console.history.store import RunHistory
     from multikueue_console.model.objects import SeenObjects
 
-__all__ = ["ForeseenFleet", "Outlook"]
+__all__ = ["ForeseenFleet", "Outlook", "expected_starts"]
+
+V = TypeVar("V", bound="Object")
 
 EVERY = 60.0
 """Seconds between two estimates."""
@@ -49,12 +55,14 @@ class Outlook:
 
     def expected(self, key: ObjectKey) -> str:
         """The range of the start in UTC, or that it is unknown; empty for a job that nothing was computed of."""
-        if key not in self.told:
-            return ""
-        found = self.told[key]
-        if found is None:
-            return "unknown: too few jobs were seen, or too many wait before it"
-        return f"about {found.middle:%m-%d %H:%M}, in 4 of 5 cases from {found.low:%m-%d %H:%M} to {found.high:%m-%d %H:%M} UTC"
+        return sentence(self.starts(), key)
+
+    def starts(self) -> dict[ObjectKey, ExpectedStart | None]:
+        """What is told, as the manager's commands take it."""
+        return {
+            key: ExpectedStart(each.low, each.middle, each.high) if each is not None else None
+            for key, each in self.told.items()
+        }
 
     async def run(self, client: ClusterClient, history: RunHistory) -> None:
         """Compute until it is cancelled. Who may not list flavors and namespaces gets no estimate."""
@@ -96,3 +104,43 @@ class Outlook:
         objects, luck = [*more, *objects_of(seen)], random.Random(1)  # noqa: S311  # not a secret
         compute = partial(forecast, objects, jobs, RunTimes(runs, now), now, luck, past=past)
         self.told = await anyio.to_thread.run_sync(compute)
+
+
+class _SeenOnce:
+    """A fleet as a handful of lists show it."""
+
+    def __init__(self, seen: SeenObjects, now: datetime) -> None:
+        self.seen, self._now = seen, now
+
+    def now(self) -> datetime:
+        return self._now
+
+
+async def expected_starts(
+    client: ClusterClient, url: str, more: Sequence[Workload]
+) -> dict[ObjectKey, ExpectedStart | None]:
+    """The starts of all that wait now, with these workloads as if they were submitted: what the manager's commands ask for.
+
+    Raises Forbidden if a kind may not be listed in all namespaces: of a part of the line nothing follows. Raises
+    ConfigurationError and HistoryUnavailable as `stored.opened`, and errors of `ClusterClient.list`.
+    """
+    from multikueue.api import kinds
+    from multikueue.runtime.clock import SystemClock
+    from multikueue_console.commands.stored import opened
+    from multikueue_console.model.objects import SeenObjects
+
+    async def by_key(kind: Kind[V]) -> dict[ObjectKey, V]:
+        return {each.key: each for each in (await client.list(kind)).items}
+
+    seen = SeenObjects(
+        workloads=await by_key(kinds.WORKLOADS) | {each.key: each for each in more},
+        local_queues=await by_key(kinds.LOCAL_QUEUES),
+        cluster_queues=await by_key(kinds.CLUSTER_QUEUES),
+        cohorts=await by_key(kinds.COHORTS),
+        checks=await by_key(kinds.ADMISSION_CHECKS),
+    )
+    flavors, namespaces = await by_key(kinds.RESOURCE_FLAVORS), await by_key(kinds.NAMESPACES)
+    outlook = Outlook(_SeenOnce(seen, SystemClock().now()))
+    with opened(url) as history:
+        await outlook.compute(history, [*flavors.values(), *namespaces.values()])
+    return outlook.starts()

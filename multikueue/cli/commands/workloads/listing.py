@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,13 +13,25 @@ from multikueue.cli.access.connection import ContextChoice, ManagerOptions, now,
 from multikueue.cli.commands.workloads.rows import Selection, SelectionOptions, columns, refuse_unknown_filters, row
 from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.formats import Format, NoHeaders, Output, SortBy, is_document
-from multikueue.cli.terminal.output import PrintedList, print_items
+from multikueue.cli.terminal.output import Column, PrintedList, print_items
+from multikueue.cli.workload.expected_starts import UNKNOWN, History, Starts, expected_starts, sentence
 from multikueue.cli.workload.lookup import InNamespace
 
 if TYPE_CHECKING:
-    from multikueue.cli.workload.overview import Overview
+    from multikueue.cli.workload.overview import ListedJob, Overview
 
 __all__ = ["list_workloads"]
+
+START = Column("START")
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """The options that say how rows are shown, and what more they have."""
+
+    sort_by: SortBy = ""
+    no_headers: NoHeaders = False
+    history: History = None
 
 
 @bundled
@@ -37,8 +51,7 @@ def list_workloads(
     wanted: SelectionOptions,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and show each change.")] = False,
     output: Output = Format.TABLE,
-    sort_by: SortBy = "",
-    no_headers: NoHeaders = False,
+    rows: RowOptions,
     manager: ManagerOptions,
 ) -> None:
     """List jobs with their state, their place and the reason.
@@ -48,7 +61,8 @@ def list_workloads(
     worker of the job does not answer. POSITION counts the workloads that wait for the same ClusterQueue.
 
     REASON is a code (docs/why.md), told by the manager cluster alone: what takes a look at workers and pods, or at who has
-    the quota, is for `multikueue why`.
+    the quota, is for `multikueue why`. With --history START says how long those that wait for quota go on waiting
+    in four of five cases, or that this is unknown.
 
     \b
     Examples:
@@ -66,29 +80,51 @@ def list_workloads(
         from multikueue.cli.commands.workloads.watching import watch_jobs
 
         within = "" if all_namespaces else namespace
-        run_async(lambda: watch_jobs(target, within, choice, output, has_headers=not no_headers))
+        run_async(lambda: watch_jobs(target, within, choice, output, has_headers=not rows.no_headers))
         return
-    found = run_async(lambda: _fetch(target, namespace, choice, is_everywhere=all_namespaces))
+    found, starts = run_async(lambda: _fetch(target, namespace, choice, rows.history, is_everywhere=all_namespaces))
     chosen, moment = choice.of(found.listed(), found.where), now()
     print_items(
         PrintedList(
-            columns=columns(found.where),
-            rows=[row(job, found.where, moment) for job in chosen],
-            items=[job.document() for job in chosen],
+            columns=(*columns(found.where), *((START,) if starts else ())),
+            rows=[(*row(job, found.where, moment), *_start(job, starts, moment)) for job in chosen],
+            items=[_document(job, starts) for job in chosen],
             resource="",
             nothing=f"No jobs found in namespace {found.where}." if found.where else "No jobs found.",
         ),
         output,
-        sort_by=sort_by,
-        has_headers=not no_headers,
+        sort_by=rows.sort_by,
+        has_headers=not rows.no_headers,
     )
 
 
-async def _fetch(target: ContextChoice, namespace: str | None, choice: Selection, *, is_everywhere: bool) -> Overview:
+def _start(job: ListedJob, starts: Starts | str, moment: datetime) -> tuple[str, ...]:
+    from multikueue.api.kueue.workload import waits_for_quota
+
+    if not starts:
+        return ()
+    if job.workload is None or not waits_for_quota(job.workload):
+        return ("",)
+    found = None if isinstance(starts, str) else starts.get(job.workload.key)
+    return (found.within(moment) if found is not None else UNKNOWN,)
+
+
+def _document(job: ListedJob, starts: Starts | str) -> dict[str, Any]:
+    from multikueue.api.kueue.workload import waits_for_quota
+
+    full = job.document()
+    if starts and job.workload is not None and waits_for_quota(job.workload):
+        full["answer"]["start"] = sentence(starts, job.workload.key)
+    return full
+
+
+async def _fetch(
+    target: ContextChoice, namespace: str | None, choice: Selection, history: str | None, *, is_everywhere: bool
+) -> tuple[Overview, Starts | str]:
     from multikueue.cli.workload.overview import look_over
 
     async with target.connect_in(namespace) as (client, meant):
         found = await look_over(client, "" if is_everywhere else meant)
         if not any(choice.is_selected(job) for job in found.listed()):
             await refuse_unknown_filters(client, choice, found.where)
-        return found
+        return found, await expected_starts(client, history) if history else ""
