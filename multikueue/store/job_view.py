@@ -55,6 +55,7 @@ class JobViews(msgspec.Struct, frozen=True):
                 should_count_system_classes=self.job_rules.should_count_system_classes,
             ),
             is_queue_multikueue=bool(dispatched),
+            may_run_here=dispatched is False and store.has_manager_as_worker(queue),
             is_dispatched=any(store.multikueue_check(w) or self._is_asked_for(w) for w in workloads.values()),
             is_undispatched=remote is None and self._is_left_to_nobody(queue, workloads),
             flavors=ByName(store.flavors),

@@ -32,6 +32,7 @@ from multikueue.api.kueue.queues import (
     LocalQueue,
     ResourceFlavor,
     WorkloadPriorityClass,
+    has_manager_as_worker,
 )
 from multikueue.api.kueue.workload import (
     ADMITTED,
@@ -300,10 +301,19 @@ class State:
         return None
 
     def should_dispatch(self, namespace: str, queue: str) -> bool | None:
-        """Whether jobs of a LocalQueue are dispatched; None if it or its ClusterQueue does not exist."""
+        """Whether all jobs of a LocalQueue are dispatched; None if it or its ClusterQueue does not exist."""
         local = self.local_queues.get(ObjectKey(namespace, queue))
-        cluster_queue = self.cluster_queues.get(ObjectKey("", local.spec.cluster_queue)) if local else None
-        return None if cluster_queue is None else self.queue_check(cluster_queue) is not None
+        found = self.cluster_queues.get(ObjectKey("", local.spec.cluster_queue)) if local else None
+        return None if found is None else self.queue_check(found) is not None and not has_manager_as_worker(found)
+
+    def has_manager_as_worker(self, queue: ObjectKey, workload: Workload | None = None) -> bool:
+        """Whether the manager cluster is a place of the ClusterQueue of a LocalQueue, or where the workload has quota."""
+        admission, local = workload.status.admission if workload is not None else None, self.local_queues.get(queue)
+        name = (
+            admission.cluster_queue if admission is not None else local.spec.cluster_queue if local is not None else ""
+        )
+        found = self.cluster_queues.get(ObjectKey("", name))
+        return found is not None and has_manager_as_worker(found)
 
     def is_managed(self, namespace: str) -> bool:
         """Whether jobs of the namespace are taken in. Not of one that is not seen yet: its labels are unknown."""

@@ -13,7 +13,7 @@ from multikueue.api.jobs.pod import PodGroup
 from multikueue.api.kinds import POD_GROUPS, PODS
 from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.slices import is_elastic
-from multikueue.api.kueue.workload import EVICTED, FINISHED, Workload, any_owner_of, owner_kind
+from multikueue.api.kueue.workload import EVICTED, FINISHED, Workload, any_owner_of, owner_kind, queue_of
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import config_of, drain_of, prices_of, why_cordoned
 from multikueue.api.values.foreign import answer_or, excerpt
@@ -296,7 +296,9 @@ class Views(msgspec.Struct, frozen=True):
             if self.store.adapters.owner(owner.api_version, owner.kind) is None:
                 return f'No multikueue adapter found for owner kind "{owner_kind(owner)}"'
         reason = job.unmanaged_reason if job is not None else None
-        return f"The owner is not managed by Kueue: {reason}" if reason else ""
+        if not reason or self.store.has_manager_as_worker(queue_of(local), local):
+            return ""
+        return f"The owner is not managed by Kueue: {reason}"
 
     def _has_ended(self, job: AnyJob) -> bool:
         return self.store.adapters.of(job).finished(job) is not None

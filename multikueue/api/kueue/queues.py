@@ -25,6 +25,10 @@ FOLLOW_ANNOTATION = "multikueue.dev/follow-capacity"
 """On a ClusterQueue: whether its nominal quotas follow its workers, `true` or `false`; or the reserve to follow
 with."""
 
+MANAGER_TOO_ANNOTATION = "multikueue.dev/manager-as-worker"
+"""On a ClusterQueue, `true`: its MultiKueue check may be that of some flavors. Jobs with quota there go to workers; those with
+quota of the others run on the manager cluster, as in a queue without that check. Kueue refuses such a check."""
+
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 
 
@@ -180,6 +184,11 @@ class CohortSpec(Value):
 
 class CohortStatus(Value):
     fair_sharing: FairSharingStatus | None = None
+
+
+def has_manager_as_worker(queue: ClusterQueue) -> bool:
+    """Whether its jobs may run on the manager cluster too."""
+    return queue.metadata.annotations.get(MANAGER_TOO_ANNOTATION) == "true"
 
 
 class Cohort(Object):

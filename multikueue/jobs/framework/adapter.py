@@ -112,6 +112,11 @@ class Adapter(Admitting, Protocol):
         ...
 
     @property
+    def may_run_on_either(self) -> bool:
+        """Whether a job without managedBy can run on the manager cluster, or on a worker while it stays suspended here."""
+        ...
+
+    @property
     def runtimes(self) -> Runtimes | None:
         """The objects that describe the pods of its jobs; None if the jobs do."""
         ...

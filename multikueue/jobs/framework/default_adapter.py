@@ -35,6 +35,7 @@ class DefaultAdapter(Adapter):
     may_resume: ClassVar[bool] = True
     is_mirrored: ClassVar[bool] = True
     should_tell_suspension: ClassVar[bool] = False
+    may_run_on_either: ClassVar[bool] = False
 
     @property
     def runtimes(self) -> Runtimes | None:

@@ -34,6 +34,15 @@ _STRANDED = (
     f"Give the queue one, or recreate the job without `managedBy: {MANAGED}`"
 )
 
+_FOR_WORKERS_ALONE = (
+    "Nobody would run the job on the manager cluster, which is a worker of its queue too: it is managed by MultiKueue. "
+    f"Recreate it without `managedBy: {MANAGED}`"
+)
+_ONE_OR_THE_OTHER = (
+    "The manager cluster is a worker of its queue too, and jobs of this kind either run there or can be dispatched: "
+    "recreate it in a queue that does one of both"
+)
+
 
 def _is_never(_name: str) -> bool:
     return False
@@ -68,6 +77,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     - `is_dispatched`: a Workload has our AdmissionCheck, or had it when a worker was asked for the job. Otherwise the job
       starts here, as its `flavors` (by name) demand.
     - `is_undispatched`: no queue of the job has our check, and no worker has the job, so that one managed by us runs nowhere.
+    - `may_run_here`: the manager cluster is a place of its queue, beside workers.
     - `is_elastic`: the job may change its size while it runs.
     - `label_keys`: the labels that its Workload gets too.
     - `nested`: the state of the job that owns this one; None if none does.
@@ -85,6 +95,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     is_queue_multikueue: bool = True
     is_dispatched: bool = True
     is_undispatched: bool = False
+    may_run_here: bool = False
     flavors: Mapping[str, ResourceFlavor] = {}
     has_local_queue: bool = True
     is_elastic: bool = False
@@ -118,6 +129,10 @@ class JobCase(msgspec.Struct, frozen=True):
         if self.is_stranded():
             return _STRANDED
         reason = self.adapter.unmanaged_reason(self.view.job)
+        if self.view.may_run_here and is_whole(self.adapter):
+            if not self.adapter.may_run_on_either:
+                return _ONE_OR_THE_OTHER
+            return _FOR_WORKERS_ALONE if reason is None else None
         if reason is None or not self.view.is_queue_multikueue:
             return None
         return (
@@ -219,9 +234,9 @@ class JobCase(msgspec.Struct, frozen=True):
     def is_run_elsewhere(self, workload: Workload) -> bool:
         """Whether the job never starts here: it is dispatched, with nothing like managedBy to keep it from running."""
         view = self.view
-        return not self.adapter.may_resume and bool(
-            view.is_queue_multikueue or view.is_dispatched or workload.status.cluster_name
-        )
+        if self.adapter.may_resume and not view.may_run_here:
+            return False
+        return bool(view.is_queue_multikueue or view.is_dispatched or workload.status.cluster_name)
 
     def is_awaiting_winner(self, workload: Workload) -> bool:
         """Whether the job was admitted before its queue had a check, and has no winner: a job started here could not be

@@ -31,7 +31,10 @@ def decide_run(case: JobCase, workload: Workload) -> JobDecision:
         if case.view.is_elastic and workload.has(QUOTA_RESERVED) and replaced_key(workload) is not None:
             return NOTHING  # the job runs on, as the replaced slice was admitted
         return case.settle("Not admitted by cluster queue")
-    may_start = not (case.is_run_elsewhere(workload) or case.is_awaiting_winner(workload))
+    is_elsewhere = case.is_run_elsewhere(workload)
+    if is_elsewhere and case.adapter.may_resume and not case.adapter.is_suspended(case.view.job):
+        return case.stop("It runs on a worker")  # somebody else has started it, and it would run twice
+    may_start = not (is_elsewhere or case.is_awaiting_winner(workload))
     patch = case.adapter.start_patch(case.view.job) if may_start else None
     if patch is not None:
         return _started(case, workload, patch)

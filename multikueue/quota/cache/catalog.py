@@ -12,7 +12,14 @@ import msgspec
 from multikueue.api.kubernetes.builtins import Namespace
 from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
-from multikueue.api.kueue.queues import ClusterQueue, ClusterQueueSpec, LocalQueue, ResourceFlavor, ResourceGroup
+from multikueue.api.kueue.queues import (
+    ClusterQueue,
+    ClusterQueueSpec,
+    LocalQueue,
+    ResourceFlavor,
+    ResourceGroup,
+    has_manager_as_worker,
+)
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.status import Problem, check_names, cluster_queue_problems, flavor_names
 from multikueue.quota.cache.tree import Node
@@ -118,7 +125,7 @@ class Catalog:
         name = queue.metadata.name
         old = self._queues.get(name)
         self._queues[name] = queue
-        if old is not None and old.spec == queue.spec and is_leaving(old) == is_leaving(queue):
+        if old is not None and _ruling(old) == _ruling(queue):
             return False
         self._inspect(queue)
         return True
@@ -211,6 +218,11 @@ class Catalog:
     def _inspect(self, queue: ClusterQueue) -> None:
         problems = cluster_queue_problems(queue, flavors=self._flavors, checks=self._checks)
         self._problems[queue.metadata.name] = problems
+
+
+def _ruling(queue: ClusterQueue) -> tuple[ClusterQueueSpec, bool, bool]:
+    """What of a ClusterQueue decides who gets quota there."""
+    return queue.spec, is_leaving(queue), has_manager_as_worker(queue)
 
 
 def is_leaving(obj: ClusterQueue | LocalQueue) -> bool:

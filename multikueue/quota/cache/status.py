@@ -18,6 +18,7 @@ from multikueue.api.kueue.queues import (
     QueueStatus,
     ResourceFlavor,
     ResourceUsage,
+    has_manager_as_worker,
 )
 from multikueue.api.meta import Condition, is_true, with_condition
 from multikueue.api.values import quantity
@@ -83,7 +84,8 @@ def _multikueue_problems(queue: ClusterQueue, checks: Iterable[AdmissionCheck]) 
         yield Problem("MultipleMultiKueueAdmissionChecks", message)
     rules = queue.spec.admission_checks_strategy.admission_checks
     some = (rule for rule in rules if rule.on_flavors and set(rule.on_flavors) != flavor_names(queue))
-    if per_flavor := sorted(rule.name for rule in some if rule.name in ours):
+    per_flavor = sorted(rule.name for rule in some if rule.name in ours)
+    if per_flavor and not has_manager_as_worker(queue):
         message = f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(per_flavor)}"
         yield Problem("MultiKueueAdmissionCheckAppliedPerFlavor", message)
     if ours and (others := by_controller.get(PROVISIONING_CONTROLLER_NAME, [])):

@@ -8,7 +8,13 @@ import msgspec
 
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.jobs.pod import POD_FINALIZER, Pod
-from multikueue.api.kueue.queues import FOLLOW_ANNOTATION, ClusterQueue, LocalQueue, WorkloadPriorityClass
+from multikueue.api.kueue.queues import (
+    FOLLOW_ANNOTATION,
+    ClusterQueue,
+    LocalQueue,
+    WorkloadPriorityClass,
+    has_manager_as_worker,
+)
 from multikueue.api.kueue.unadmitted import NEVER_ADMITTED
 from multikueue.api.kueue.workload import (
     ADMITTED,
@@ -95,7 +101,7 @@ def worker_for_workloads(cluster: MultiKueueCluster, _state: State) -> object:
 
 
 def checks(queue: ClusterQueue, _state: State) -> object:
-    return check_names(queue)
+    return check_names(queue), has_manager_as_worker(queue)
 
 
 def followed(queue: ClusterQueue, _state: State) -> object:

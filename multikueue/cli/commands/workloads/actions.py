@@ -334,6 +334,7 @@ async def _refuse_unreached(client: ClusterClient, workload: Workload, queue: st
 
     from multikueue.answers.never import never_starts
     from multikueue.answers.seen import Seen, typed_name
+    from multikueue.api.kueue.queues import has_manager_as_worker
     from multikueue.api.kueue.workload import any_owner_of
     from multikueue.api.meta import ObjectKey
     from multikueue.cli.workload.related_objects import RelatedObjects
@@ -354,8 +355,10 @@ async def _refuse_unreached(client: ClusterClient, workload: Workload, queue: st
         note(f"Not seen: whether {workload.key} can run in queue {queue}: {error.message}")
         return
     behind = way.behind(ObjectKey(workload.key.namespace, queue))
-    is_dispatched = behind is not None and way.clusters_of(behind) is not None
-    if behind is None or not (is_dispatched or is_whole(adapter)):
+    if behind is None:
+        return
+    is_dispatched = way.clusters_of(behind) is not None and not has_manager_as_worker(behind)
+    if not (is_dispatched or is_whole(adapter)):
         return
     tree = {**job, "apiVersion": owner.api_version, "kind": owner.kind}
     seen = Seen(name=typed_name(workload), namespace=workload.key.namespace, job=seen_job(tree), workload=workload)

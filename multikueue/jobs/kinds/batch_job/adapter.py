@@ -75,6 +75,7 @@ class BatchJob(DefaultAdapter):
     kind: ClassVar[Kind[Job]] = JOBS
     pod_set_info: ClassVar[PodSetInfoWriter] = BATCH_POD_SET_INFO
     should_tell_suspension: ClassVar[bool] = True
+    may_run_on_either: ClassVar[bool] = True
 
     def of(self, compatibility: Compatibility) -> BatchJob:
         """The adapter as another release of Kueue has it."""
@@ -185,23 +186,26 @@ class BatchJob(DefaultAdapter):
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
         """The status for the local job, if it is new and may be written now (contract 5.3).
 
-        Never for a finished job, nor for one not managed by us: another controller writes these. While the local job is
-        suspended and idle, only an end is written: a startTime there would freeze the template. While neither job has
-        started, nothing is written.
+        Never for a finished job. While the local job is suspended and idle, only an end is written: a startTime there would
+        freeze the template. Nor is more written to one not managed by us, whose own controller writes the rest. While neither
+        job has started, nothing is written.
         """
-        if self.unmanaged_reason(local) or self.finished(local):
+        if self.finished(local):
             return None
-        suspended = self.is_suspended(local)
+        is_idle = self.is_suspended(local) and not self.is_active(local)
         ours, theirs = tree_of(local.status), tree_of(remote.status)
         if batch_status.end_of(theirs) is None:
             never_started = not ours.get("startTime") and not theirs.get("startTime")
-            if never_started or (suspended and not self.is_active(local)):
+            if never_started or is_idle or self.unmanaged_reason(local):
                 return None
+        elif not is_idle and self.unmanaged_reason(local):
+            return None
         return _news(local, ours, theirs)
 
     def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
         """The counters stay as last seen: the final ones are unknown."""
-        if self.unmanaged_reason(local) or self.finished(local):
+        is_idle = self.is_suspended(local) and not self.is_active(local)
+        if self.finished(local) or (self.unmanaged_reason(local) and not is_idle):
             return None
         type_ = batch_status.COMPLETE if end.reason == SUCCEEDED else batch_status.FAILED
         said = msgspec.structs.replace(end, type=type_, observed_generation=0)
