@@ -24,7 +24,7 @@ from multikueue_console.history.outlook import Forecast
 from multikueue_console.history.store import RunHistory
 from multikueue_console.watch.fleet_watch import FleetWatch
 from multikueue_console.web.rights import OpenAccess
-from multikueue_console.web.server import ConsoleServer, Options
+from multikueue_console.web.server import Connect, ConsoleServer, Options
 from multikueue_simulator.demo.stage import options as demo
 from multikueue_simulator.demo.stage.served import serve
 from multikueue_simulator.world import objects
@@ -59,6 +59,7 @@ class Show:
     server: ConsoleServer
     history: RunHistory
     starts: dict[ObjectKey, Forecast | None]
+    connect: Connect
     url: str
 
     def submit(self, name: str, queue: str, *, cpu: int = 1, pods: int = 1, seconds: float = 600) -> None:
@@ -103,7 +104,7 @@ async def fleet(folder: Path) -> AsyncIterator[Show]:
             options = Options(name="demo", actions=ACTIONS)
             server = ConsoleServer(watch, OpenAccess(), connect, clock, options, history=history, starts=lambda: starts)
             async with server.serving() as url:
-                yield Show(world, manager, watch, server, history, starts, url)
+                yield Show(world, manager, watch, server, history, starts, connect, url)
             tasks.cancel_scope.cancel()
     history.close()
     for site in world.sites:

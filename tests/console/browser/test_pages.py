@@ -16,12 +16,17 @@ from playwright.async_api import Browser, Page
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
+from multikueue.runtime import SystemClock
 from multikueue.settings import Log
 from multikueue.telemetry import logs
 from multikueue_console.history.outlook import Forecast
 from multikueue_console.history.story import news_of
 from multikueue_console.model.tallies import Tally
 from multikueue_console.model.workloads import WorkloadRow
+from multikueue_console.web.buttons import Button, Buttons
+from multikueue_console.web.rights import OpenAccess
+from multikueue_console.web.server import ConsoleServer, Options
+from multikueue_simulator.demo.stage.hands import BUTTONS, CLUSTER_BUTTONS
 from tests.console.browser.stage import Show, browser, fleet, page_on
 from tests.project.files import ROOT
 
@@ -205,6 +210,29 @@ async def test_what_is_refused_is_told_and_what_is_cancelled_is_gone(show: Show,
         await page.get_by_text("This cannot be undone").wait_for()
         await page.get_by_role("button", name="Do it").click()
         await show.until(lambda: all(row.name != "job/unwanted" for row in show.watch.feed))
+
+
+async def test_keys_of_the_demo_are_buttons_on_each_page_there_and_nowhere_else(show: Show, chrome: Browser) -> None:
+    pressed: list[tuple[str, str]] = []
+    every = [*map(Button, BUTTONS, BUTTONS.values())]
+    every += [Button(*each, is_of_cluster=True) for each in CLUSTER_BUTTONS.items()]
+    options = Options(name="demo", buttons=Buttons(every, lambda *each: pressed.append(each)))
+    server = ConsoleServer(show.watch, OpenAccess(), show.connect, SystemClock(), options)
+    async with server.serving(), page_on(chrome, server, "/queues") as seen:
+        bar = seen.page.get_by_role("region", name="Buttons of the demo")
+        await bar.get_by_role("button", name="Submit 20 jobs").click()
+        await bar.get_by_label("Cluster").select_option("oslo")
+        await bar.get_by_role("button", name="Kill", exact=True).click()
+        await bar.get_by_text("Kill: oslo").wait_for()
+        await seen.page.get_by_role("link", name="Workloads").click()
+        await bar.get_by_role("button", name="Kill the manager").click()
+        await bar.get_by_text("Kill the manager", exact=True).nth(1).wait_for()
+        assert pressed == [("burst", ""), ("kill", "oslo"), ("manager", "")]
+        assert await axe(seen.page) == []
+        assert seen.errors == []
+    async with page_on(chrome, show.server, "/queues") as seen:
+        await is_live(seen.page)
+        assert not await seen.page.get_by_role("region", name="Buttons of the demo").is_visible()
 
 
 @pytest.mark.parametrize(("width", "height"), [(360, 740), (3840, 2160)], ids=["a phone", "4K"])

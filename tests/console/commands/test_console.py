@@ -22,8 +22,15 @@ from tests.cli.conftest import World
         (("--listen", "127.0.0.1:http"), "expected an address and a port"),
         (("--listen", "0.0.0.0:8080"), "listen on 127.0.0.1"),
         (("--tls-key", "KEY"), "give both"),
+        (("--button", "burst"), "expected NAME=TITLE"),
     ],
-    ids=["no address", "no number", "one person's rights to everybody", "a key without its certificate"],
+    ids=[
+        "no address",
+        "no number",
+        "one person's rights to everybody",
+        "a key without its certificate",
+        "a button without a title",
+    ],
 )
 def test_options_that_make_no_sense_are_refused(tmp_path: Path, options: tuple[str, ...], says: str) -> None:
     key = tmp_path / "tls.key"

@@ -42,6 +42,13 @@ Key = Annotated[Path | None, typer.Option("--tls-key", help="PEM, of that certif
 Actions = Annotated[
     bool, typer.Option("--actions", help="Let pages change workloads and clusters, with the rights of who looks.")
 ]
+Button = Annotated[
+    list[str], typer.Option("--button", hidden=True, help="NAME=TITLE of a button on all pages, printed when pressed.")
+]
+ClusterButton = Annotated[
+    list[str],
+    typer.Option("--cluster-button", hidden=True, help="The same, printed with the cluster it is pressed for."),
+]
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")]
 
 
@@ -54,6 +61,8 @@ def console(
     tls_certificate: Certificate = None,
     tls_key: Key = None,
     actions: Actions = False,
+    button: Button = [],  # noqa: B006
+    cluster_button: ClusterButton = [],  # noqa: B006
     browser: Browser = True,
     url: HistoryUrl = None,
     *,
@@ -72,6 +81,7 @@ def console(
       multikueue console --login --listen 0.0.0.0:8443 --tls-certificate tls.crt --tls-key tls.key
     """
     from multikueue_console.commands.acts import ACTIONS
+    from multikueue_console.web.buttons import Buttons, button_of
     from multikueue_console.web.server import Options
 
     host, _, port = listen.rpartition(":")
@@ -85,7 +95,19 @@ def console(
     if tls_certificate is not None:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(tls_certificate, tls_key)
-    options = Options(host=host, port=int(port), hosts=tuple(known_as), actions=ACTIONS if actions else {}, tls=tls)
+    try:
+        general = [button_of(each, is_of_cluster=False) for each in button]
+        of_cluster = [button_of(each, is_of_cluster=True) for each in cluster_button]
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--button") from None
+    options = Options(
+        host=host,
+        port=int(port),
+        hosts=tuple(known_as),
+        actions=ACTIONS if actions else {},
+        buttons=Buttons([*general, *of_cluster], lambda *pressed: print(*pressed, flush=True)),
+        tls=tls,
+    )
     with opened(url) if url else nullcontext() as history:
         run_async(lambda: _serve(manager.target, namespace, options, history, login=login, browser=browser))
 

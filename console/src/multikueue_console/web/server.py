@@ -17,6 +17,7 @@ from aiohttp import web
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ApiError, ClusterUnreachable, MultiKueueError, NotFound, Unauthorized
 from multikueue_console.web.actions import Action, ActionRefused
+from multikueue_console.web.buttons import Buttons
 from multikueue_console.web.guard import HEADERS, why_refused
 from multikueue_console.web.past_use import WAYS, PastUse
 from multikueue_console.web.rights import Access, Person, Visible
@@ -64,13 +65,14 @@ _SESSION = web.RequestKey("session", Session)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """`hosts`: more names, with the port, under which the console is known. `name`: of the cluster, for titles.
-    `actions`: what pages may change, by name."""
+    `actions`: what pages may change, by name. `buttons`: of whoever started the console."""
 
     host: str = "127.0.0.1"
     port: int = 0
     hosts: tuple[str, ...] = ()
     name: str = ""
     actions: Mapping[str, Action] = field(default_factory=dict)
+    buttons: Buttons = field(default_factory=Buttons)
     tls: ssl.SSLContext | None = None
 
 
@@ -151,6 +153,7 @@ class ConsoleServer:
             web.get("/api/workloads/{namespace}/{name}/log", self._log),
             web.post("/api/workloads/{namespace}/{name}/{action:[a-z]+}", self._act),
             web.post("/api/clusters/{name}/{action:[a-z]+}", self._act),
+            web.post("/api/buttons/{name}", self._press),
         ]
 
     # --- every request ---
@@ -295,6 +298,7 @@ class ConsoleServer:
             "name": self._options.name,
             "person": session.person.name,
             "actions": {name: each.shown() for name, each in self._options.actions.items()},
+            "buttons": self._options.buttons.shown(),
             "now": int(self._watch.now().timestamp()),
             "scope": [each for each in self._watch.scope if each],
             "history": self._past is not None,
@@ -401,6 +405,13 @@ class ConsoleServer:
             raise web.HTTPNotFound(text=f"there is no cluster {key.name} that you may see")
         async with self._connect(request[_SESSION].person) as client:
             await action.do(client, key, word)
+        return _json({})
+
+    async def _press(self, request: web.Request) -> web.Response:
+        cluster = str((await request.post()).get("cluster", ""))
+        is_there = not cluster or ObjectKey("", cluster) in (self._watch.seen.clusters or {})
+        if not is_there or not self._options.buttons.press(request.match_info["name"], cluster):
+            raise web.HTTPNotFound(text="there is no such button")
         return _json({})
 
     async def _log(self, request: web.Request) -> web.StreamResponse:

@@ -50,6 +50,36 @@ def test_a_network_hangs_and_is_repaired_by_the_same_key() -> None:
     with_hands(test)
 
 
+def test_buttons_of_a_page_do_what_keys_do_to_the_worker_they_name() -> None:
+    async def test(hands: Hands) -> None:
+        director, told = hands.stage.director, []
+        for button, worker in (("kill", "medium"), ("return", "medium"), ("hang", "small"), ("recover", "small")):
+            await hands.push(button, worker)
+            told.append((said(hands), [*director.dead], {*director.hanging}))
+        assert told == [
+            ("you kill medium", ["medium"], set()),
+            ("you bring back medium", [], set()),
+            ("you let hang the network to small", [], {"small"}),
+            ("you repair the network to small", [], set()),
+        ]
+        await hands.push("burst", "")
+        assert hands.stage.jobs == 3 + BURST
+        await hands.push("strategy", "")
+        await hands.push("manager", "")
+        assert director.is_manager_down
+
+    with_hands(test)
+
+
+@pytest.mark.parametrize(("button", "worker"), [("kill", "nowhere"), ("kill", ""), ("nothing", "small")])
+def test_other_buttons_do_nothing(button: str, worker: str) -> None:
+    async def test(hands: Hands) -> None:
+        await hands.push(button, worker)
+        assert (hands.stage.director.dead, said(hands)) == ([], "")
+
+    with_hands(test)
+
+
 def test_a_burst_and_a_dead_manager_lose_no_job() -> None:
     async def test(hands: Hands) -> None:
         await press(hands, "b", "m")

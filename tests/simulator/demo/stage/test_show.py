@@ -60,7 +60,7 @@ async def test_kept_clusters_are_served_until_the_end(monkeypatch: pytest.Monkey
         assert told.startswith("export KUBECONFIG="), "the way to look is told before the drama"
         assert "multikueue why job-001\n" in told, "the only job that there is"
         with anyio.fail_after(30):
-            while "go on until Ctrl-C; the keys are off" not in text.getvalue():  # noqa: ASYNC110
+            while "go on until Ctrl-C; the keys of the terminal are off" not in text.getvalue():  # noqa: ASYNC110
                 await anyio.sleep(0.05)
         file = anyio.Path(re.findall(r"KUBECONFIG=(\S+)", text.getvalue())[0])
         jobs = await _get(file, "/apis/batch/v1/namespaces/default/jobs")

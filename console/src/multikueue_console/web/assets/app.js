@@ -8,6 +8,7 @@ import { queuePage, queuesPage } from "./queues.js";
 import { workloadsPage } from "./workloads.js";
 import { workloadPage } from "./workload.js";
 import { clustersPage } from "./clusters.js";
+import { drawStage } from "./stage.js";
 import { peoplePage, strategiesPage } from "./people.js";
 
 const PAGES = [["/", "Overview", "o"], ["/queues", "Queues", "q"], ["/workloads", "Workloads", "w"], ["/clusters", "Clusters", "c"], ["/strategies", "Strategies", "s"], ["/people", "People", "p"]];
@@ -79,6 +80,6 @@ document.addEventListener("keydown", (event) => {
 });
 
 onRoute(open);
-onChange(() => { tell(); page?.update(); });
+onChange(() => { tell(); drawStage(); page?.update(); });
 start();
 open();

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from multikueue_simulator.demo.scripts.values import Die, Hang, KillManager, Rec
 from multikueue_simulator.demo.stage.stage import Stage
 from multikueue_simulator.world import objects
 
-__all__ = ["Hands"]
+__all__ = ["BUTTONS", "CLUSTER_BUTTONS", "Hands"]
 
 BURST = 20
 """Jobs of a burst that the viewer wants."""
@@ -28,10 +28,25 @@ BURST = 20
 STRATEGIES = ("all-at-once", "incremental")
 """Strategies that need nothing else, which `s` goes round."""
 
+BUTTONS = {"burst": f"Submit {BURST} jobs", "manager": "Kill the manager", "strategy": "Next strategy"}
+"""What pages have of the keys, titles by name. What `why` and logs say they show anyway."""
+
+CLUSTER_BUTTONS = {"kill": "Kill", "return": "Bring back", "hang": "Cut network", "recover": "Repair network"}
+"""The same for one worker. What a worker is already no button does again."""
+
+_WORDS = {
+    Die: "you kill",
+    Hang: "you let hang the network to",
+    Return: "you bring back",
+    Recover: "you repair the network to",
+}
+
+_STEPS: Mapping[str, Step] = {"kill": Die(), "return": Return(), "hang": Hang(""), "recover": Recover("")}
+
 
 @dataclass(slots=True)
 class Hands:
-    """Keys to steps. `hand` is what the viewer has chosen; `is_done` once they have seen enough."""
+    """Keys and buttons to steps. `hand` is what the viewer has chosen; `is_done` once they have seen enough."""
 
     stage: Stage
     kubeconfig: Path | None = None
@@ -70,17 +85,20 @@ class Hands:
             case _ if key.isdigit():
                 self._choose(int(key))
 
-    async def _toggle(self, step: Step, undo: Step, is_done: bool) -> None:
-        words = {
-            Die: "you kill",
-            Hang: "you let hang the network to",
-            Return: "you bring back",
-            Recover: "you repair the network to",
-        }
-        chosen = undo if is_done else step
-        await self._do(chosen, f"{words[type(chosen)]} {self.hand.worker}")
+    async def push(self, button: str, worker: str) -> None:
+        """Do what a button of a page stands for, to the worker if it is about one; others do nothing."""
+        if worker in self.stage.world.workers and button in CLUSTER_BUTTONS:
+            self.hand = replace(self.hand, worker=worker)
+            self.stage.keep_on()
+            await self._do(_STEPS[button])
+        elif button in BUTTONS:
+            await self.press({"burst": "b", "manager": "m", "strategy": "s"}[button])
 
-    async def _do(self, step: Step, text: str) -> None:
+    async def _toggle(self, step: Step, undo: Step, is_done: bool) -> None:
+        await self._do(undo if is_done else step)
+
+    async def _do(self, step: Step, text: str = "") -> None:
+        text = text or f"{_WORDS[type(step)]} {self.hand.worker}"
         self.stage.board.announce(self.stage.at, text)
         await self.stage.director.perform(step, self.hand.worker)
 

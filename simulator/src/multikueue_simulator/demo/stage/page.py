@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,28 +15,63 @@ from anyio.streams.text import TextReceiveStream
 
 from multikueue.errors import ConfigurationError
 
-__all__ = ["page"]
+__all__ = ["Page", "page"]
 
 PATIENCE = 60.0
 """Seconds in which the console must have read the cluster."""
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """`link` opens it. `pressed`: the buttons as people press them, each with its cluster, empty for one that is about none."""
+
+    link: str
+    pressed: AsyncIterator[tuple[str, str]]
+
+
 @asynccontextmanager
-async def page(kubeconfig: Path, context: str, *, should_open: bool = True) -> AsyncIterator[str]:
-    """The link to the console on that cluster, which is open during the block. Raises ConfigurationError if the console is not
-    installed or does not start."""
+async def page(
+    kubeconfig: Path,
+    context: str,
+    *,
+    buttons: Mapping[str, str] | None = None,
+    cluster_buttons: Mapping[str, str] | None = None,
+    should_open: bool = True,
+) -> AsyncIterator[Page]:
+    """The console on that cluster, with its actions, which is open during the block. Buttons are titles by name. Raises
+    ConfigurationError if the console is not installed or does not start."""
     if find_spec("multikueue_console") is None:
         raise ConfigurationError("--web needs the package multikueue-console: pip install ./console")
     browser = "--browser" if should_open else "--no-browser"
-    options = ("--kubeconfig", str(kubeconfig), "--context", context, browser)
+    shown = [("--button", *each) for each in (buttons or {}).items()]
+    shown += [("--cluster-button", *each) for each in (cluster_buttons or {}).items()]
+    extra = [word for option, name, title in shown for word in (option, f"{name}={title}")]
+    options = ("--kubeconfig", str(kubeconfig), "--context", context, "--actions", browser, *extra)
     command = [sys.executable, "-m", "multikueue", "console", *options]
     async with await anyio.open_process(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
-            assert process.stdout is not None
+            assert process.stdout is not None, "it is a pipe"
+            lines, link = _lines(TextReceiveStream(process.stdout)), ""
             with anyio.move_on_after(PATIENCE):
-                async for text in TextReceiveStream(process.stdout):
-                    yield text.strip()
-                    return
-            raise ConfigurationError("the console did not start; `multikueue console` says why")
+                link = await anext(lines, "")
+            if not link:
+                raise ConfigurationError("the console did not start; `multikueue console` says why")
+            yield Page(link, _pressed(lines))
         finally:
             process.terminate()
+
+
+async def _lines(stream: AsyncIterable[str]) -> AsyncIterator[str]:
+    """The whole lines, until the process ends or is closed."""
+    rest = ""
+    with suppress(anyio.ClosedResourceError):
+        async for text in stream:
+            *whole, rest = (rest + text).split("\n")
+            for line in whole:
+                yield line
+
+
+async def _pressed(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, str]]:
+    async for line in lines:
+        name, _, cluster = line.partition(" ")
+        yield name, cluster.strip()

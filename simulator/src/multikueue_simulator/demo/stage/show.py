@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 import anyio
@@ -21,9 +21,9 @@ from multikueue_simulator.demo.screen.lines import Lines
 from multikueue_simulator.demo.screen.picture import picture, summary
 from multikueue_simulator.demo.screen.versus import NAMES, comparison, side_by_side
 from multikueue_simulator.demo.stage.director import Director
-from multikueue_simulator.demo.stage.hands import Hands
+from multikueue_simulator.demo.stage.hands import BUTTONS, CLUSTER_BUTTONS, Hands
 from multikueue_simulator.demo.stage.options import Options, play_of, settings_of, timings_of
-from multikueue_simulator.demo.stage.page import page
+from multikueue_simulator.demo.stage.page import Page, page
 from multikueue_simulator.demo.stage.scene import scene
 from multikueue_simulator.demo.stage.served import Served, serve
 from multikueue_simulator.demo.stage.stage import Stage, board_of
@@ -65,24 +65,29 @@ async def play(options: Options, console: Console, take: Take | None = None) -> 
         await _all_ready(world, manager)
         stage.began = anyio.current_time()
         async with AsyncExitStack() as stack:
+            hands = Hands(stage, served.kubeconfig) if not options.versus else None
             if options.web:
-                link = await stack.enter_async_context(page(served.kubeconfig, MANAGER))
-                console.print(f"in the browser: {link}\n", soft_wrap=True, highlight=False)
+                opened = await stack.enter_async_context(_page(served, has_buttons=hands is not None))
+                console.print(f"in the browser: {opened.link}\n", soft_wrap=True, highlight=False)
                 stage.began = anyio.current_time()
-            over = await _perform(stage, console, served, take)
+                if hands is not None:
+                    tasks.start_soon(_push, hands, opened)
+            over = await _perform(stage, console, hands, take)
             if options.keep:
-                console.print("\nThe clusters and the manager go on until Ctrl-C; the keys are off.", highlight=False)
+                console.print(
+                    "\nThe clusters and the manager go on until Ctrl-C; the keys of the terminal are off.",
+                    highlight=False,
+                )
                 await anyio.sleep_forever()
         manager.stop()
         tasks.cancel_scope.cancel()
     return over
 
 
-async def _perform(stage: Stage, console: Console, served: Served, take: Take | None) -> bool:
+async def _perform(stage: Stage, console: Console, buttons: Hands | None, take: Take | None) -> bool:
     """Run the play. Returns whether all jobs finished in time."""
     peer = Peer.of(stage.play) if stage.options.versus else None
-    has_keys = console.is_terminal and keys.is_keyboard(sys.stdin)
-    hands = Hands(stage, served.kubeconfig) if has_keys and peer is None else None
+    hands = buttons if console.is_terminal and keys.is_keyboard(sys.stdin) else None
     console.print(f"{stage.play.title}\n", highlight=False)
     with _screen(stage, console, peer, hands, take) as draw:
         async with anyio.create_task_group() as script:
@@ -116,6 +121,17 @@ def _facts(stage: Stage, peer: Peer | None) -> RenderableType:
     peer.finish()
     never = sum(course.finished is None for course in peer.board.courses.values())
     return comparison(stage.board, peer.board, never=never)
+
+
+def _page(served: Served, *, has_buttons: bool) -> AbstractAsyncContextManager[Page]:
+    if not has_buttons:
+        return page(served.kubeconfig, MANAGER)
+    return page(served.kubeconfig, MANAGER, buttons=BUTTONS, cluster_buttons=CLUSTER_BUTTONS)
+
+
+async def _push(hands: Hands, opened: Page) -> None:
+    async for button, cluster in opened.pressed:
+        await hands.push(button, cluster)
 
 
 async def _listen(hands: Hands) -> None:
