@@ -76,6 +76,10 @@ test: $(READY) ## The fast tests: Python only, no cluster (ROOM="quota parity": 
 test-console: $(BROWSER)/.ready ## The console's pages in a real Chromium (PICTURES=1: write docs/console/ again)
 	@PYTHONPATH=$(BROWSER) MULTIKUEUE_TEST_WRITES_PICTURES=$(PICTURES) $(subst tests/real,tests/console/browser,$(REAL))
 
+.PHONY: film
+film: $(BROWSER)/.ready ## The film of `multikueue demo --web` into docs/console/demo.webp, which README shows (3 minutes)
+	@PYTHONPATH=$(BROWSER) $(BIN)/python -m tests.console.browser.film docs/console/demo.webp
+
 .PHONY: postgresql
 postgresql: ## Install PostgreSQL from Debian's packages, for the tests of the history (root; without it they are skipped)
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || { apt-get update && apt-get install --yes --no-install-recommends postgresql; }

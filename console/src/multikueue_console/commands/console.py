@@ -43,11 +43,12 @@ Actions = Annotated[
     bool, typer.Option("--actions", help="Let pages change workloads and clusters, with the rights of who looks.")
 ]
 Button = Annotated[
-    list[str], typer.Option("--button", hidden=True, help="NAME=TITLE of a button on all pages, printed when pressed.")
+    list[str],
+    typer.Option("--button", help="NAME=TITLE of a button on all pages; its name is printed when it is pressed."),
 ]
 ClusterButton = Annotated[
     list[str],
-    typer.Option("--cluster-button", hidden=True, help="The same, printed with the cluster it is pressed for."),
+    typer.Option("--cluster-button", help="The same, for one cluster, which is printed, too."),
 ]
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")]
 

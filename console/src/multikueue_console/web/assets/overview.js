@@ -67,7 +67,7 @@ function drawFleet(fleet) {
   }
   const weight = (each) => each.pending + (there.get(`${each.namespace}/${each.name}`) || 0);
   const all = [...waiting.values()].sort((a, b) => weight(b) - weight(a) || (a.name < b.name ? -1 : 1));
-  const queues = all.slice(0, MOST), clusters = fleet.clusters.slice(0, MOST);
+  const queues = all.slice(0, MOST).sort((a, b) => (`${a.name}/${a.namespace}` < `${b.name}/${b.namespace}` ? -1 : 1)), clusters = fleet.clusters.slice(0, MOST);
   if (!queues.length && !clusters.length) return h("p", { class: "empty" }, "No queue and no cluster that you may see.");
   const rows = Math.max(queues.length, clusters.length, 1), height = 34 + rows * (NODE + GAP);
   const at = (index, count) => 30 + (rows - count) * (NODE + GAP) / 2 + index * (NODE + GAP);
