@@ -80,6 +80,10 @@ test-console: $(BROWSER)/.ready ## The console's pages in a real Chromium (PICTU
 film: $(BROWSER)/.ready ## The film of `multikueue demo --web` into docs/console/demo.webp, which README shows (3 minutes)
 	@PYTHONPATH=$(BROWSER) $(BIN)/python -m tests.console.browser.film docs/console/demo.webp
 
+.PHONY: bench-console
+bench-console: $(BROWSER)/.ready ## Memory of the console at 50,000 workloads, and how soon pages show a change (3 minutes)
+	@PYTHONPATH=$(BROWSER) $(BIN)/python -m tests.console.browser.figures $(ARGS)
+
 .PHONY: postgresql
 postgresql: ## Install PostgreSQL from Debian's packages, for the tests of the history (root; without it they are skipped)
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || { apt-get update && apt-get install --yes --no-install-recommends postgresql; }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 
 import msgspec
 
@@ -144,7 +145,7 @@ class Observer:
             started=_began(workload, ADMITTED),
             ended=_began(workload, FINISHED),
             evictions=_evictions(workload),
-            amounts=amounts(workload),
+            amounts=_same_amounts(tuple(amounts(workload).items())),
         )
 
     def _job_of(self, workload: Workload) -> SeenJob | None:
@@ -180,6 +181,12 @@ def amounts(workload: Workload) -> dict[str, int]:
     except InvalidObject:
         return {}
     return total
+
+
+@lru_cache(maxsize=1024)
+def _same_amounts(items: tuple[tuple[str, int], ...]) -> Mapping[str, int]:
+    """Once for all rows that have the same."""
+    return dict(items)
 
 
 def seconds(at: datetime | None) -> int:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["FleetWatch", "scope_of"]
 
 COALESCED = 0.1
-"""Seconds in which changes are gathered before rows are computed: a page shows a change within a quarter of a second."""
+"""Seconds in which changes are gathered after rows were computed. A change that comes alone waits for nothing."""
 
 FIRST = 1.0
 """Seconds that rows may take before the first page is served; of 50,000 workloads the rest follows there."""
@@ -243,8 +243,8 @@ class FleetWatch:
     async def _compute_on(self) -> None:
         while True:
             await self._work.wait()
-            await anyio.sleep(COALESCED)
             await self._compute()
+            await anyio.sleep(COALESCED)
 
     async def _compute(self) -> None:
         """The rows of what has changed. What is left when it is cancelled stays to be done."""
