@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,6 +18,7 @@ from multikueue_console.history.story import news_of, news_of_removal
 from multikueue_console.history.use import Use, sums
 from tests.builders.workloads import WorkloadBuilder
 from tests.console.history.lives import at, evicted, finished, readmitted, running, submitted
+from tests.project.files import ROOT
 
 LATER = at(24 * 60)
 
@@ -200,6 +203,48 @@ def test_killed_at_any_statement_it_counts_nothing_twice_and_loses_nothing(url: 
     use = total(history)
     assert (use.preempted, use.waits, use.ended) == (1, 3, 2)
     history.close()
+
+
+RECORDS_FOR_EVER = """
+import sys
+from multikueue_console.history.store import RunHistory
+from multikueue_console.history.story import news_of
+from tests.console.history.lives import at, finished
+
+history = RunHistory.open(sys.argv[1])
+for number in range(100_000):
+    history.record([news_of(finished(f"job-{number}-{each}")) for each in range(5)], at(101))
+    print(number + 1, flush=True)
+"""
+
+
+def test_of_a_process_that_is_killed_all_is_there_that_it_had_committed(url: str) -> None:
+    command = [sys.executable, "-c", RECORDS_FOR_EVER, url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None, "it is a pipe"
+        for _ in range(10):
+            assert process.stdout.readline()
+        process.kill()
+        committed = 10 + len(process.stdout.read().splitlines())
+    history = RunHistory.open(url)
+    assert total(history).ended in (5 * committed, 5 * committed + 5), (
+        "whole records, and one that was not told at most"
+    )
+    history.close()
+
+
+def test_a_clock_that_steps_counts_nothing_twice_and_loses_nothing(tmp_path: Path) -> None:
+    found = {}
+    for name, clock in {"straight": (41, 46, 47, 300, 301), "stepping": (41, 10, 5000, 46, 300)}.items():
+        history = RunHistory.open(f"sqlite:///{tmp_path / name}.db", Keep(detail=timedelta(hours=1)))
+        steps = [*A_LIFE, finished("last", end=45), finished("last", end=45)]
+        for number, minute in enumerate(clock):
+            history.record(news(*steps[: number + 2]), at(minute))
+            history.fold(at(minute))
+        found[name] = total(history)
+        history.close()
+    straight, stepping = found["straight"], found["stepping"]
+    assert (stepping.preempted, stepping.waits, stepping.ended) == (straight.preempted, straight.waits, straight.ended)
 
 
 def test_a_full_disk_is_told_and_nothing_is_lost_of_what_was_committed(tmp_path: Path) -> None:
