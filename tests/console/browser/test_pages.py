@@ -53,6 +53,7 @@ async def _show(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) ->
         await show.until(lambda: any(row.state == "Finished" for row in show.watch.feed))
         show.busy()
         await show.until(lambda: sum(row.state == "Running" for row in show.watch.feed) > 5)
+        await again(show)
         show.world.manager.patch(
             kinds.MULTIKUEUE_CLUSTERS,
             ObjectKey("", "oslo"),
@@ -71,9 +72,34 @@ async def _chrome(anyio_backend: str) -> AsyncIterator[Browser]:
         yield opened
 
 
+async def again(show: Show) -> None:
+    """One that runs is held and released, so that its story has two attempts."""
+    row = next(row for row in show.watch.feed if row.state == "Running" and row.name.startswith("job/tokenize"))
+    key = ObjectKey(row.namespace, row.workload)
+    show.world.manager.patch(kinds.WORKLOADS, key, {"spec": {"active": False}})
+    await show.until(lambda: any(each.uid == row.uid and each.state == "Held" for each in show.watch.feed))
+    show.world.manager.patch(kinds.WORKLOADS, key, {"spec": {"active": True}})
+    await show.until(lambda: any(each.uid == row.uid and each.state != "Held" for each in show.watch.feed))
+
+
 def story_of_one(show: Show) -> str:
-    row = next(row for row in show.watch.feed if row.state == "Running")
+    """The page of the workload that has been through the most."""
+
+    def much(row: WorkloadRow) -> tuple[int, int]:
+        attempts = show.watch.seen.attempts.get(ObjectKey(row.namespace, row.workload), ())
+        return len(attempts), sum(each.ended_at is not None and not each.is_over for each in attempts)
+
+    row = max(show.watch.feed, key=much)
     return f"/workloads/{row.namespace}/{row.workload}"
+
+
+def foresee(show: Show) -> None:
+    """Estimates for those that wait, the later the further back in the line."""
+    for row in show.watch.feed:
+        place = show.watch.place(row)
+        if place:
+            low, high = (show.watch.now() + timedelta(minutes=each * place) for each in (3, 8))
+            show.starts[ObjectKey(row.namespace, row.workload)] = Forecast(low, low, high) if place < 6 else None
 
 
 async def is_live(page: Page) -> None:
@@ -92,6 +118,7 @@ async def axe(page: Page) -> list[str]:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_each_page_is_accessible_and_quiet_and_asks_nobody_else(show: Show, chrome: Browser, theme: str) -> None:
     story = story_of_one(show)
+    foresee(show)
     pictured = {"/": "overview"} | ({"/workloads": "workloads"} if theme == "light" else {story: "story"})
     async with page_on(chrome, show.server, theme=theme) as seen:
         for path in (*PAGES, story):
@@ -154,6 +181,15 @@ async def test_keys_lead_to_pages_and_through_the_table(show: Show, chrome: Brow
         assert seen.errors == []
 
 
+async def test_a_line_names_who_waits_as_soon_as_it_is_shown(show: Show, chrome: Browser) -> None:
+    async with page_on(chrome, show.server, "/queues/training") as seen:
+        line = seen.page.get_by_role("group", name="The line")
+        await line.wait_for()
+        assert await line.get_by_role("link").count() > 0
+        assert await line.get_by_text("a workload of others").count() == 0
+        assert seen.errors == []
+
+
 async def test_use_before_now_is_shown_as_the_history_has_it(show: Show, chrome: Browser) -> None:
     async with page_on(chrome, show.server, "/people?by=cluster") as seen:
         used = seen.page.get_by_role("group", name="Use before now")
@@ -165,6 +201,7 @@ async def test_use_before_now_is_shown_as_the_history_has_it(show: Show, chrome:
 
 
 async def test_when_jobs_start_is_in_the_list_and_in_a_story(show: Show, chrome: Browser) -> None:
+    show.starts.clear()
     waiting = [row for row in show.watch.feed if row.state == "Pending" and not row.cluster][:2]
     keys, now = [ObjectKey(row.namespace, row.workload) for row in waiting], show.watch.now()
     low, high = now + timedelta(minutes=4.5), now + timedelta(minutes=11.5)

@@ -197,6 +197,13 @@ async def test_ones_own_workload_has_a_story_and_an_object(office: Office) -> No
     assert (status, tree["metadata"]["name"]) == (200, "of-alice")
 
 
+async def test_what_an_api_tells_that_is_not_installed_is_told_in_plain_words(office: Office) -> None:
+    for part in ("pods", "events"):
+        status, told = await office.get(f"/api/workloads/team-a/of-alice/{part}", "admin")
+        assert status == 502
+        assert "visibility API, which is not installed" in told["error"]
+
+
 async def test_a_line_tells_of_others_only_that_they_are_there(office: Office) -> None:
     for namespace in PEOPLE.values():
         queue = {"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"name": "main", "namespace": namespace}}

@@ -14,7 +14,7 @@ import msgspec
 
 from multikueue.answers.answer import JobAnswer, better_seen
 from multikueue.api import kinds
-from multikueue.errors import ApiError, ClusterUnreachable
+from multikueue.errors import ApiError, ClusterUnreachable, MultiKueueError, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     from multikueue_console.watch.fleet_watch import FleetWatch
     from multikueue_console.web.rights import Person
 
-__all__ = ["WorkloadPages"]
+__all__ = ["NotInstalled", "WorkloadPages"]
 
 EXPLANATIONS = "/apis/visibility.multikueue.dev/v1alpha1"
 
 LOG_OPTIONS = ("pod", "container", "follow", "tailLines", "previous", "timestamps")
+
+
+class NotInstalled(MultiKueueError):
+    """The API server does not know the API of the manager that tells it."""
 
 
 class _Told(msgspec.Struct):
@@ -68,10 +72,12 @@ class WorkloadPages:
             return _Told()
 
     async def part(self, key: ObjectKey, what: str, person: Person) -> bytes:
-        """Its `object`, or its `pods` or `events` on its worker, as JSON. Raises ApiError and ClusterUnreachable."""
-        path = kinds.WORKLOADS.path(key) if what == "object" else f"{_place(key)}/{what}"
-        async with self._connect(person) as client:
-            return await client.request("GET", path)
+        """Its `object`, or its `pods` or `events` on its worker, as JSON. Raises ApiError, ClusterUnreachable, NotInstalled."""
+        if what == "object":
+            async with self._connect(person) as client:
+                return await client.request("GET", kinds.WORKLOADS.path(key))
+        async with self._connect(person) as client, _installed(client):
+            return await client.request("GET", f"{_place(key)}/{what}")
 
     @asynccontextmanager
     async def log(self, key: ObjectKey, options: Mapping[str, str], person: Person) -> AsyncIterator[Lines]:
@@ -79,6 +85,21 @@ class WorkloadPages:
         wanted = {name: text for name, text in options.items() if name in LOG_OPTIONS}
         async with self._connect(person) as client, client.stream(f"{_place(key)}/log", wanted, idle=None) as stream:
             yield stream
+
+
+@asynccontextmanager
+async def _installed(client: WatchingClient) -> AsyncIterator[None]:
+    """What is not found, for there is no such API, raises NotInstalled."""
+    try:
+        yield
+    except NotFound as error:
+        try:
+            await client.request("GET", EXPLANATIONS)
+        except NotFound:
+            raise NotInstalled(
+                "pods, events and logs come through the manager's visibility API, which is not installed here"
+            ) from None
+        raise error from None
 
 
 def _place(key: ObjectKey) -> str:

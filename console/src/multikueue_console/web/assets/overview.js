@@ -4,7 +4,7 @@ import { ago, badge, command, h, link, local, number, s, update } from "./dom.js
 import { get, live } from "./live.js";
 import { href } from "./workloads.js";
 
-const ORDER = [["Pending", "waiting"], ["Starting", "starting"], ["Running", "running"], ["Held", "held"], ["Failed", "failed"], ["Finished", "finished"]];
+const ORDER = [["Pending", "waiting"], ["Starting", "starting"], ["Running", "running"], ["Held", "held"], ["Unknown", "unknown"], ["Failed", "failed"], ["Finished", "finished"]];
 const GAP = 14, NODE = 54, LEFT = 300, RIGHT = 620, WIDTH = 920, MOST = 14;
 
 export function overviewPage(main) {
@@ -16,7 +16,7 @@ export function overviewPage(main) {
     const fleet = live.fleet;
     if (!fleet) return;
     name.textContent = live.hello.name || "";
-    update(kpis, ORDER.map(([state, word]) => h("a", { class: `kpi t-${state}`, href: `/workloads?state=${state}`, "data-link": true }, h("b", {}, number(fleet.states[state] || 0)), h("span", {}, word))));
+    update(kpis, ORDER.filter(([state]) => state !== "Unknown" || fleet.states[state]).map(([state, word]) => h("a", { class: `kpi t-${state}`, href: `/workloads?state=${state}`, "data-link": true }, h("b", {}, number(fleet.states[state] || 0)), h("span", {}, word))));
     update(picture, h("h2", { id: "fleet-title" }, "The fleet now"), drawFleet(fleet), legend());
     update(wrong, h("h2", { id: "wrong-title" }, "What is wrong now"), problems(fleet.problems));
     if (performance.now() > due) { due = performance.now() + (live.rows.size > 5000 ? 3000 : 300); update(late, h("h2", { id: "late-title" }, "Lately"), lately()); }

@@ -47,13 +47,14 @@ export function queuesPage(main) {
 const flat = (trees) => trees.flatMap((each) => [...each.queues, ...flat(each.cohorts)]);
 
 export function queuePage(main, name) {
-  const facts = h("section", { class: "card" }), line = h("section", { class: "card" });
-  main.append(h("div", { class: "head" }, h("h1", {}, name), h("span", { class: "dim" }, "ClusterQueue"), link(`/workloads?state=Pending&sort=place`, "its workloads")), facts, line);
-  let most = 100, at = 0;
+  const facts = h("section", { class: "card stack" }), line = h("section", { class: "card" });
+  main.append(h("div", { class: "head" }, h("h1", {}, name), h("span", { class: "dim" }, "ClusterQueue"), link(`/workloads?state=Pending&sort=place`, "all that wait")), facts, line);
+  let most = 100, at = -Infinity;
+  update(line, h("h2", {}, "The line"), h("p", { class: "dim" }, "Reading …"));
   const draw = () => {
     const found = live.fleet && flat(live.fleet.trees).find((each) => each.name === name);
     update(facts, found ? [h("h2", {}, found.cohort ? `Quota, in cohort ${found.cohort}` : "Quota"), queue(found), h("p", { class: "dim" }, [found.order, found.checks.length ? `checks: ${found.checks.join(", ")}` : "no admission check", found.strategy ? `strategy: ${found.strategy}` : ""].filter(Boolean).join(" · ")), legend()] : h("p", { class: "dim" }, "Its quota is not for you to see."));
-    if (performance.now() - at > 1200) look();
+    if (live.whole && performance.now() - at > 1200) look();
   };
   async function look() {
     at = performance.now();
@@ -65,7 +66,7 @@ export function queuePage(main, name) {
         told.length > most ? h("button", { type: "button", onclick: () => { most += 200; look(); } }, "Show more") : null);
     } catch (error) { update(line, h("p", { class: "dim" }, error.message)); }
   }
-  const timer = setInterval(look, 2000);
+  const timer = setInterval(() => live.whole && look(), 2000);
   draw();
   return { update: draw, leave() { clearInterval(timer); } };
 }
