@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from multikueue.cli import app
 from tests.cli.conftest import World
 
+ISSUER = ("--oidc-issuer", "https://id.example.org", "--oidc-client", "console")
+
 
 @pytest.mark.parametrize(
     ("options", "says"),
@@ -23,6 +25,9 @@ from tests.cli.conftest import World
         (("--listen", "0.0.0.0:8080"), "listen on 127.0.0.1"),
         (("--tls-key", "KEY"), "give both"),
         (("--button", "burst"), "expected NAME=TITLE"),
+        (("--login", "--oidc-issuer", "https://id.example.org"), "takes --oidc-client and --public-url"),
+        ((*ISSUER, "--public-url", "https://console.example.org"), "takes --login"),
+        ((*ISSUER, "--login", "--public-url", "http://console.example.org"), "expected an https address"),
     ],
     ids=[
         "no address",
@@ -30,6 +35,9 @@ from tests.cli.conftest import World
         "one person's rights to everybody",
         "a key without its certificate",
         "a button without a title",
+        "an issuer without a client",
+        "an issuer of a console without people",
+        "an issuer that answers over plain http",
     ],
 )
 def test_options_that_make_no_sense_are_refused(tmp_path: Path, options: tuple[str, ...], says: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue_console.web.guard import HEADERS, why_refused
+from multikueue_console.web.guard import HEADERS, spelled, why_refused
 
 HOST = "127.0.0.1:8080"
 OWN = {"Host": HOST, "Origin": f"http://{HOST}"}
@@ -52,6 +52,13 @@ def test_a_request_is_refused_by_its_headers(method: str, headers: dict[str, str
 
     assert refused in told
     assert bool(told) == bool(refused)
+
+
+def test_a_name_with_the_port_of_https_is_known_as_browsers_send_it() -> None:
+    known = spelled({"console.example.org:443", "127.0.0.1:8443"})
+
+    assert not why_refused("GET", {"Host": "console.example.org"}, known)
+    assert why_refused("GET", {"Host": "127.0.0.1"}, known)
 
 
 def test_no_script_or_style_may_stand_in_a_page_or_come_from_elsewhere() -> None:

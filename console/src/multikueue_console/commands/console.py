@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +19,7 @@ from multikueue_console.commands.stored import HistoryUrl, opened
 if TYPE_CHECKING:
     from multikueue.kube.cluster_client import WatchingClient
     from multikueue_console.history.store import RunHistory
+    from multikueue_console.web.oidc import Issuer
     from multikueue_console.web.rights import Access, Person
     from multikueue_console.web.server import Options
 
@@ -53,6 +54,60 @@ ClusterButton = Annotated[
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")]
 
 
+@dataclass(frozen=True)
+class OidcOptions:
+    """Whose ID tokens people may log in with."""
+
+    oidc_issuer: Annotated[
+        str,
+        typer.Option(
+            help="With --login: people may log in there, by OpenID Connect; the API server must know this issuer.",
+            metavar="URL",
+        ),
+    ] = ""
+    oidc_client: Annotated[
+        str, typer.Option(help="The client ID of the console there, which the API server accepts as audience.")
+    ] = ""
+    oidc_secret_file: Annotated[
+        Path | None,
+        typer.Option(help="The secret of that client; none for a public client.", exists=True, dir_okay=False),
+    ] = None
+    oidc_scope: Annotated[
+        list[str] | None,
+        typer.Option(help="What to ask for; may be given again. (default: openid, email, profile)", show_default=False),
+    ] = None
+    oidc_ca: Annotated[
+        Path | None, typer.Option(help="PEM, of who signed the certificate of the issuer.", exists=True, dir_okay=False)
+    ] = None
+
+    public_url: Annotated[
+        str,
+        typer.Option(
+            help="The https address at which people open the console; the issuer sends them back there.", metavar="URL"
+        ),
+    ] = ""
+
+    def issuer(self) -> Issuer | None:
+        """Raises BadParameter for options that do not go together."""
+        from multikueue_console.web.oidc import SCOPES, Issuer
+
+        if not self.oidc_issuer:
+            return None
+        if not self.oidc_client or not self.public_url:
+            raise typer.BadParameter("--oidc-issuer takes --oidc-client and --public-url")
+        try:
+            return Issuer(
+                url=self.oidc_issuer,
+                client=self.oidc_client,
+                console=self.public_url,
+                secret=self.oidc_secret_file.read_text().strip() if self.oidc_secret_file else "",
+                scopes=tuple(self.oidc_scope or ()) or SCOPES,
+                tls=ssl.create_default_context(cafile=self.oidc_ca) if self.oidc_ca else None,
+            )
+        except (ValueError, ssl.SSLError) as error:
+            raise typer.BadParameter(str(error), param_hint="--oidc-issuer, --public-url") from error
+
+
 @bundled
 def console(
     namespace: Spaces = [],  # noqa: B006  # as typer has it
@@ -67,12 +122,14 @@ def console(
     browser: Browser = True,
     url: HistoryUrl = None,
     *,
+    oidc: OidcOptions,
     manager: ManagerOptions,
 ) -> None:
     """See queues, workloads and clusters in the browser.
 
     The page shows what your kubeconfig may see, to whoever has the link that is printed, until Ctrl-C.
     With --login it is for many people: each logs in with a token of the cluster and sees what they may list.
+    With --oidc-issuer, --oidc-client and --public-url they may also log in by OpenID Connect.
     With a history it tells who used how much before, and estimates when jobs start.
 
     \b
@@ -92,6 +149,9 @@ def console(
         raise typer.BadParameter("give both --tls-certificate and --tls-key, or none")
     if not login and host not in ("127.0.0.1", "localhost", "::1"):
         raise typer.BadParameter("without --login the page shows your rights to everybody: listen on 127.0.0.1")
+    issuer = oidc.issuer()
+    if issuer is not None and not login:
+        raise typer.BadParameter("--oidc-issuer takes --login")
     tls = None
     if tls_certificate is not None:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -108,6 +168,7 @@ def console(
         actions=ACTIONS if actions else {},
         buttons=Buttons([*general, *of_cluster], lambda *pressed: print(*pressed, flush=True)),
         tls=tls,
+        issuer=issuer,
     )
     with opened(url) if url else nullcontext() as history:
         run_async(lambda: _serve(manager.target, namespace, options, history, login=login, browser=browser))

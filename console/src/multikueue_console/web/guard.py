@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
-__all__ = ["HEADERS", "why_refused"]
+__all__ = ["HEADERS", "spelled", "why_refused"]
 
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": (
@@ -20,6 +20,11 @@ HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
 }
 """On each answer: scripts and styles from here alone, none inline, and nobody may frame a page or read an answer elsewhere."""
+
+
+def spelled(hosts: Collection[str]) -> frozenset[str]:
+    """These names as browsers send them: the port of https or http is left out."""
+    return frozenset(hosts) | {each.removesuffix(port) for each in hosts for port in (":443", ":80")}
 
 
 def why_refused(method: str, headers: Mapping[str, str], hosts: Collection[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,8 @@ from multikueue.api.meta import ObjectKey
 from multikueue.errors import ApiError, ClusterUnreachable, MultiKueueError, NotFound, Unauthorized
 from multikueue_console.web.actions import Action, ActionRefused
 from multikueue_console.web.buttons import Buttons
-from multikueue_console.web.guard import HEADERS, why_refused
+from multikueue_console.web.guard import HEADERS, spelled, why_refused
+from multikueue_console.web.oidc import CALLBACK, LOGIN_COOKIE, LOGIN_TIME, IdentityProvider, Issuer, LoginFailed
 from multikueue_console.web.past_use import WAYS, PastUse
 from multikueue_console.web.rights import Access, Person, Visible
 from multikueue_console.web.sessions import COOKIE, MOST_STREAMS, Session, Sessions
@@ -65,7 +67,8 @@ _SESSION = web.RequestKey("session", Session)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """`hosts`: more names, with the port, under which the console is known. `name`: of the cluster, for titles.
-    `actions`: what pages may change, by name. `buttons`: of whoever started the console."""
+    `actions`: what pages may change, by name. `buttons`: of whoever started the console. `issuer`: by whose ID tokens people
+    log in, besides tokens of the cluster."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -74,6 +77,12 @@ class Options:
     actions: Mapping[str, Action] = field(default_factory=dict)
     buttons: Buttons = field(default_factory=Buttons)
     tls: ssl.SSLContext | None = None
+    issuer: Issuer | None = None
+
+    @property
+    def known(self) -> set[str]:
+        """The names besides that of the address."""
+        return {*self.hosts, *((self.issuer.console_host,) if self.issuer else ())}
 
 
 Connect = Callable[[Person], AbstractAsyncContextManager["WatchingClient"]]
@@ -104,6 +113,7 @@ class ConsoleServer:
     ) -> None:
         self._watch, self._access, self._clock, self._options = watch, access, clock, options
         self.sessions = Sessions(clock.monotonic)
+        self._provider = IdentityProvider(options.issuer, clock.monotonic) if options.issuer else None
         self._pictures = Pictures(watch)
         self._pages, self._connect = WorkloadPages(watch, connect), connect
         self._starts = starts
@@ -126,7 +136,7 @@ class ConsoleServer:
             await site.start()
             port = runner.addresses[0][1]
             names = {"127.0.0.1", "localhost", "[::1]", self._options.host}
-            self._hosts = frozenset({f"{name}:{port}" for name in names} | set(self._options.hosts))
+            self._hosts = spelled({f"{name}:{port}" for name in names} | self._options.known)
             self.url = f"http{'s' if self._options.tls else ''}://{self._options.host}:{port}"
             yield self.url
         finally:
@@ -142,6 +152,8 @@ class ConsoleServer:
             web.get("/assets/{name}", self._asset),
             web.get("/login", self._login_by_ticket),
             web.post("/login", self._login_by_token),
+            web.get("/login/oidc", self._to_issuer),
+            web.get(CALLBACK, self._from_issuer),
             web.post("/logout", self._logout),
             web.get("/healthz", self._healthy),
             web.get("/api/stream", self._stream),
@@ -164,6 +176,8 @@ class ConsoleServer:
     ) -> web.StreamResponse:
         try:
             answer = await self._answered(request, handler)
+        except LoginFailed as error:
+            answer = self._door(str(error))
         except web.HTTPException as error:
             answer = _refusal(error.status, error.text or error.reason)
         except Unauthorized:
@@ -217,9 +231,10 @@ class ConsoleServer:
         return known or self.sessions.find(self.sessions.begin(person, name))
 
     async def _visible(self, session: Session) -> Visible | None:
-        """What the session may see now; None once its token is not valid any more."""
+        """What the session may see now; None once its token is not valid any more, which ends the session."""
         person = session.person
         if self._access.takes_tokens and await self._access.person(person.token) is None:
+            session.is_over = True
             return None
         return await self._access.visible(person, self._watch.tallies.keys() | self._namespaces())
 
@@ -243,8 +258,7 @@ class ConsoleServer:
     # --- pages and sessions ---
 
     async def _page(self, request: web.Request) -> web.Response:
-        name = "index.html" if _SESSION in request else "login.html"
-        return self._file(name, 200 if name == "index.html" else 401)
+        return self._file("index.html", 200) if _SESSION in request else self._door()
 
     async def _asset(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
@@ -260,7 +274,7 @@ class ConsoleServer:
 
     async def _login_by_ticket(self, request: web.Request) -> web.Response:
         if not self.sessions.redeem(request.query.get("ticket", "")):
-            return self._file("login.html", 401)
+            return self._door()
         return self._opened(Person())
 
     async def _login_by_token(self, request: web.Request) -> web.Response:
@@ -270,11 +284,52 @@ class ConsoleServer:
         token = str(form.get("token", "")).strip()
         person = await self._access.person(token) if token else None
         if person is None:
-            return self._file("login.html", 401)
+            return self._door("The cluster does not know this token.")
         return self._opened(person)
 
+    async def _to_issuer(self, _request: web.Request) -> web.Response:
+        """To the issuer, and back to no other place than the beginning: no address says where to go on."""
+        cookie, address = await self._issuing().begin()
+        answer = web.Response(status=303, headers={"Location": address})
+        # Lax: the browser brings it back with the answer of the issuer, which is another site.
+        answer.set_cookie(
+            LOGIN_COOKIE, cookie, path="/login", max_age=int(LOGIN_TIME), secure=True, httponly=True, samesite="Lax"
+        )
+        return answer
+
+    async def _from_issuer(self, request: web.Request) -> web.Response:
+        provider = self._issuing()
+        token = await provider.finish(request.cookies.get(LOGIN_COOKIE, ""), request.query)
+        person = await self._access.person(token)
+        if person is None:
+            raise LoginFailed(
+                f"You are known to {provider.host}, but the cluster does not accept its ID token: its API server must be"
+                " told of this issuer, with the client of this console as audience."
+            )
+        # As a page that goes on by itself: after a redirect of another site the browser would hold the cookie back.
+        answer = self._with_session(self._file("welcome.html", 200), person)
+        answer.del_cookie(LOGIN_COOKIE, path="/login", secure=True, httponly=True, samesite="Lax")
+        return answer
+
+    def _issuing(self) -> IdentityProvider:
+        if self._provider is None or not self._access.takes_tokens:
+            raise web.HTTPNotFound(text="this console knows no issuer")
+        return self._provider
+
+    def _door(self, told: str = "") -> web.Response:
+        """The page to log in. `told`: why the last attempt failed."""
+        page = self._assets["login.html"].decode()
+        way = ""
+        if self._provider is not None:
+            way = f'<p><a class="button primary" href="/login/oidc">Log in with {escape(self._provider.host)}</a></p>'
+        page = page.replace("<!-- issuer -->", way)
+        page = page.replace("<!-- told -->", f'<p role="alert">{escape(told)}</p>' if told else "")
+        return web.Response(body=page.encode(), status=401, headers={"Content-Type": TYPES[".html"]})
+
     def _opened(self, person: Person) -> web.Response:
-        answer = web.Response(status=303, headers={"Location": "/"})
+        return self._with_session(web.Response(status=303, headers={"Location": "/"}), person)
+
+    def _with_session(self, answer: web.Response, person: Person) -> web.Response:
         cookie = self.sessions.begin(person)
         answer.set_cookie(COOKIE, cookie, path="/", secure=True, httponly=True, samesite="Strict")
         return answer

@@ -30,11 +30,12 @@ _PROGRAM = "program:"
 
 @dataclass(slots=True)
 class Session:
-    """One browser, or one program. `left`: requests that it may make at once."""
+    """One browser, or one program. `left`: requests that it may make at once. `is_over`: its token is not valid any more."""
 
     person: Person
     used: float
     left: float = field(default=BURST)
+    is_over: bool = False
 
     def spend(self, now: float) -> bool:
         """Whether it may make one more request now."""
@@ -77,7 +78,7 @@ class Sessions:
     def find(self, cookie: str) -> Session | None:
         """The session of a cookie, now the last one that was used."""
         found = self._open.pop(cookie, None)
-        if found is None or self._monotonic() - found.used > IDLE:
+        if found is None or found.is_over or self._monotonic() - found.used > IDLE:
             return None
         self._open[cookie] = found
         return found
