@@ -57,7 +57,9 @@ class Estimates:
         pytest.param([], None, "multikueue-console is not installed", id="it is not"),
         pytest.param(["nowhere:x"], None, "cannot be loaded: No module named", id="it is broken"),
         pytest.param([f"{__name__}:Estimates.of"], ConfigurationError("no such URL"), "no such URL", id="no history"),
-        pytest.param([f"{__name__}:Estimates.of"], Forbidden(403, "Forbidden", "no"), "it takes the right to list", id="no right"),
+        pytest.param(
+            [f"{__name__}:Estimates.of"], Forbidden(403, "Forbidden", "no"), "it takes the right to list", id="no right"
+        ),
     ],
 )
 async def test_estimates_come_from_another_package_or_not_at_all(
