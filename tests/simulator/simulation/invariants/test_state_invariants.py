@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup
 from fakekube.model.wire import Object
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
+from multikueue.quota.capacity.spend import SPEND_LIMIT_REACHED
 from multikueue.settings import InForce
 from multikueue_simulator.simulation.faults.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
@@ -296,8 +297,23 @@ def test_a_job_of_the_hostile_tenant_that_does_not_end_spends(conditions: tuple[
     async def body(watch: Watch) -> None:
         watch.blind()
         put_odd_workload(watch, *conditions)
-        paths = [path.rpartition("v1beta2/")[2] for path in watch.states.spending()]
-        assert paths == (["namespaces/rogue/localqueues/rogue/status", "clusterqueues/rogue/status"] if spends else [])
+        paths = {path.rpartition("v1beta2/")[2] for path in watch.states.spending()}
+        assert paths == (
+            {"namespaces/rogue/localqueues/rogue/status", "clusterqueues/rogue/status"} if spends else set()
+        )
+
+    watching(body)
+
+
+def test_a_queue_above_its_limit_of_spend_will_be_within_it_again() -> None:
+    async def body(watch: Watch) -> None:
+        watch.blind()
+        over = {"type": SPEND_LIMIT_REACHED, "status": "True", "reason": "OverLimit", "message": "m"}
+        (queue,) = watch.world.manager.all(kinds.CLUSTER_QUEUES)
+        name = queue["metadata"]["name"]
+        patch = {"status": {"conditions": [over | {"lastTransitionTime": "2030-01-01T00:00:00Z"}]}}
+        watch.world.manager.patch(kinds.CLUSTER_QUEUES, ObjectKey("", name), patch, subresource="status")
+        assert {path.rpartition("v1beta2/")[2] for path in watch.states.spending()} == {f"clusterqueues/{name}/status"}
 
     watching(body)
 

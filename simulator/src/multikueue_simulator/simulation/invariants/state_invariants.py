@@ -13,6 +13,7 @@ from multikueue.api.kind import Kind
 from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, FITS_NO_WORKER, QUOTA_RESERVED
 from multikueue.api.meta import ObjectKey
+from multikueue.quota.capacity.spend import SPEND_LIMIT_REACHED
 from multikueue.store.store import TIME_TO_ANSWER
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.adversary_injector import AdversaryInjector
@@ -342,14 +343,22 @@ class StateInvariants:
         ]
         return self.plan.layout.core and bool(workloads) and all(seen.is_true(w, FINISHED) for w in workloads)
 
-    def spending(self) -> Iterator[str]:
-        """The paths of the statuses of queues that still spend, as the hostile tenant's jobs need not end: each says so every
-        five minutes."""
-        for workload in self.world.manager.all(kinds.WORKLOADS, ROGUE):
-            if seen.is_true(workload, QUOTA_RESERVED) and not seen.is_true(workload, FINISHED):
-                for kind, namespace in ((kinds.LOCAL_QUEUES, ROGUE), (kinds.CLUSTER_QUEUES, "")):
-                    yield kind.path(ObjectKey(namespace, ROGUE), subresource="status")
-                return
+    def spending(self) -> set[str]:
+        """The paths of the statuses of queues that will say something new of what they spent, by time alone: those that still
+        spend, as the hostile tenant's jobs need not end, every five minutes; and those above their limit once they are within
+        it again."""
+        workloads = self.world.manager.all(kinds.WORKLOADS, ROGUE)
+        spends = any(seen.is_true(w, QUOTA_RESERVED) and not seen.is_true(w, FINISHED) for w in workloads)
+        found = (
+            {(kinds.LOCAL_QUEUES, ObjectKey(ROGUE, ROGUE)), (kinds.CLUSTER_QUEUES, ObjectKey("", ROGUE))}
+            if spends
+            else set()
+        )
+        for kind in (kinds.LOCAL_QUEUES, kinds.CLUSTER_QUEUES):
+            for queue in self.world.manager.all(kind):
+                if seen.is_true(queue, SPEND_LIMIT_REACHED):
+                    found.add((kind, ObjectKey(queue["metadata"].get("namespace", ""), queue["metadata"]["name"])))
+        return {kind.path(key, subresource="status") for kind, key in found}
 
     def at_the_end(self, now: float) -> None:
         """Check the settled state."""

@@ -194,9 +194,9 @@ async def _course(plan: Plan, stage: Stage, states: StateInvariants, recorder: R
             return
         await _wait_until(anyio.current_time() + STEP, states)
     states.at_the_end(anyio.current_time())
-    writes = recorder.writes.copy()
+    expected = recorder.writes + Counter(states.spending())
     await anyio.sleep(QUIET)
-    surplus = recorder.writes - writes - Counter(states.spending())
+    surplus = recorder.writes - expected
     if surplus:
         states.broken("I11", recorder.last, f"{surplus.total()} writes although nothing changed")
 
