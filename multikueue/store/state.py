@@ -1,4 +1,4 @@
-"""The present state: a cache for each kind of the manager cluster, a view for each worker, questions about both.
+"""The present state, in one file: a cache for each kind of the manager cluster, a view for each worker, questions about both.
 
 It changes only through its caches and views; `Store` connects these with the work queues.
 """
@@ -307,11 +307,9 @@ class State:
         return None if found is None else self.queue_check(found) is not None and not has_manager_as_worker(found)
 
     def has_manager_as_worker(self, queue: ObjectKey, workload: Workload | None = None) -> bool:
-        """Whether the manager cluster is a place of the ClusterQueue of a LocalQueue, or where the workload has quota."""
-        admission, local = workload.status.admission if workload is not None else None, self.local_queues.get(queue)
-        name = (
-            admission.cluster_queue if admission is not None else local.spec.cluster_queue if local is not None else ""
-        )
+        """Whether the manager cluster is a worker of the ClusterQueue where the workload has quota, or of its LocalQueue's."""
+        admission, local = workload.status.admission if workload else None, self.local_queues.get(queue)
+        name = admission.cluster_queue if admission else local.spec.cluster_queue if local else ""
         found = self.cluster_queues.get(ObjectKey("", name))
         return found is not None and has_manager_as_worker(found)
 

@@ -7,9 +7,9 @@ import pytest
 from tests.project.figures import figures
 
 MOST = {
-    "modules": 368,
-    "lines": 69_100,
-    "settings": 109,
+    "modules": 370,
+    "lines": 69_500,
+    "settings": 110,
     "methods of a class, at most": 36,
     "parameters of a function, at most": 9,
     "private helpers with one caller": 0.63,

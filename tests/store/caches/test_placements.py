@@ -1,4 +1,4 @@
-"""What is read out of Placements and their decisions, whatever state they are in, and who hears of it."""
+"""What is read out of Placements and their decisions, whatever state they are in, and who hears of it: one file."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ import typer
 from msgspec.structs import asdict
 
 from multikueue.cli.access.connection import context_option, kubeconfig_option, run_async
+from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.output import Column, note, print_document, print_table
 
@@ -64,8 +66,6 @@ WebhookUrl = Annotated[
         "queue label; without it, users set `suspend: true` and `managedBy` themselves."
     ),
 ]
-Level = Annotated[LogLevel | None, typer.Option(help="Least important events to show. (default: info)")]
-LogForm = Annotated[LogFormat | None, typer.Option(help="How events are written. (default: auto)")]
 DryRun = Annotated[
     bool,
     typer.Option(
@@ -79,6 +79,15 @@ Force = Annotated[
 ]
 Changed = Annotated[bool, typer.Option("--changed", help="With --dry-run: only those that differ from the defaults.")]
 
+
+@dataclass(frozen=True)
+class Logged:
+    """What the process writes of itself."""
+
+    log_level: Annotated[LogLevel | None, typer.Option(help="Least important events to show. (default: info)")] = None
+    log_format: Annotated[LogFormat | None, typer.Option(help="How events are written. (default: auto)")] = None
+
+
 COLUMNS = (
     Column("SETTING"),
     Column("VALUE"),
@@ -88,13 +97,14 @@ COLUMNS = (
 )
 
 
+@bundled
 def run(
+    *,
     config: Config = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     webhook_url: WebhookUrl = None,
-    log_level: Level = None,
-    log_format: LogForm = None,
+    logged: Logged,
     dry_run: DryRun = False,
     changed: Changed = False,
     force: Force = False,
@@ -114,8 +124,8 @@ def run(
         cluster__context=context,
         webhook__enabled=True if webhook_url else None,
         webhook__url=webhook_url,
-        log__level=log_level and log_level.value,
-        log__format=log_format and log_format.value,
+        log__level=logged.log_level and logged.log_level.value,
+        log__format=logged.log_format and logged.log_format.value,
     )
     if changed and not dry_run:
         raise typer.BadParameter("--changed goes with --dry-run")
