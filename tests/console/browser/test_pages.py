@@ -34,6 +34,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(90)]
 
 PAGES = ("/", "/queues", "/queues/training", "/workloads", "/clusters", "/strategies", "/people")
 PICTURES = ROOT / "docs/console"
+WRITES_PICTURES = bool(os.environ.get("MULTIKUEUE_TEST_WRITES_PICTURES"))
 AXE = Path(AXE_FILE_PATH).read_text()
 NAMES = ".tbody .row:not([hidden]) .cell:first-child"
 WHOLE = "() => document.querySelector('.head .dim').textContent.startsWith('50,')"
@@ -74,8 +75,9 @@ async def _chrome(anyio_backend: str) -> AsyncIterator[Browser]:
 
 async def again(show: Show) -> None:
     """One that runs is held and released, so that its story has two attempts."""
-    row = next(row for row in show.watch.feed if row.state == "Running" and row.name.startswith("job/tokenize"))
+    row = next(row for row in show.watch.feed if row.state == "Running" and not row.name.startswith("job/report"))
     key = ObjectKey(row.namespace, row.workload)
+    await anyio.sleep(5 if WRITES_PICTURES else 0)  # seen in its timeline
     show.world.manager.patch(kinds.WORKLOADS, key, {"spec": {"active": False}})
     await show.until(lambda: any(each.uid == row.uid and each.state == "Held" for each in show.watch.feed))
     show.world.manager.patch(kinds.WORKLOADS, key, {"spec": {"active": True}})
@@ -127,7 +129,7 @@ async def test_each_page_is_accessible_and_quiet_and_asks_nobody_else(show: Show
             await anyio.sleep(0.3)
             assert await axe(seen.page) == [], path
             assert (seen.errors, seen.elsewhere) == ([], []), path
-            if os.environ.get("MULTIKUEUE_TEST_WRITES_PICTURES") and path in pictured:
+            if WRITES_PICTURES and path in pictured:
                 await seen.page.screenshot(path=PICTURES / f"{pictured[path]}-{theme}.png")
 
 
@@ -188,6 +190,13 @@ async def test_a_line_names_who_waits_as_soon_as_it_is_shown(show: Show, chrome:
         assert await line.get_by_role("link").count() > 0
         assert await line.get_by_text("a workload of others").count() == 0
         assert seen.errors == []
+
+
+async def test_an_attempt_that_was_ended_is_shown_as_one_that_ran(show: Show, chrome: Browser) -> None:
+    async with page_on(chrome, show.server, story_of_one(show)) as seen:
+        ended = seen.page.locator(".timeline rect", has=seen.page.locator("title", has_text="ran, then"))
+        await ended.first.wait_for(state="attached")
+        assert await ended.first.get_attribute("class") == "run"
 
 
 async def test_use_before_now_is_shown_as_the_history_has_it(show: Show, chrome: Browser) -> None:

@@ -139,7 +139,7 @@ function timeline(story) {
     for (const cluster of raw.nominated || []) if (cluster !== raw.cluster || won > askedAt) block(cluster, askedAt, won || ended, "asked", cluster === raw.cluster ? "asked, and won" : won ? "asked, and lost" : "asked");
     if (raw.cluster && won) {
       if (running > won) block(raw.cluster, won, running, "start", "starts");
-      block(raw.cluster, running || won, ended, raw.isOver && raw.end === "Failed" ? "fail" : running || raw.isOver || row.state === "Running" ? "run" : "start", raw.isOver ? `ran: ${raw.end}` : raw.end ? `ran, then ${raw.end}` : "is there");
+      block(raw.cluster, running || won, ended, raw.isOver && raw.end === "Failed" ? "fail" : running || raw.end || row.state === "Running" ? "run" : "start", raw.isOver ? `ran: ${raw.end}` : raw.end ? `ran, then ${raw.end}` : "is there");
     }
     waits = ended;
   });

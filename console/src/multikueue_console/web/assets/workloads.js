@@ -18,7 +18,7 @@ const COLUMNS = [
   { name: "queue", title: "Queue", width: "minmax(7rem, 1fr)", min: 7, cell: text("queue") },
   { name: "cluster", title: "Cluster", width: "minmax(9rem, 1.4fr)", min: 9, cell: (row) => get(row, "cluster") || (get(row, "nominated").length ? `? ${get(row, "nominated").join(", ")}` : "") },
   { name: "place", title: "Place", width: "5rem", min: 5, num: true, cell: (row) => String(places.get(get(row, "uid"))?.place || "") },
-  { name: "starts", title: "Starts", width: "11.5rem", min: 11.5, cell: (row) => (get(row, "state") === "Pending" ? starting(places.get(get(row, "uid"))?.starts) : "") },
+  { name: "starts", title: "Starts", width: "13rem", min: 13, cell: (row) => (get(row, "state") === "Pending" ? starting(places.get(get(row, "uid"))?.starts) : "") },
   { name: "priority", title: "Priority", width: "5.5rem", min: 5.5, num: true, cell: text("priority") },
   { name: "amounts", title: "Asks for", width: "minmax(8rem, 1.2fr)", min: 8, cell: (row) => amounts(get(row, "amounts")) },
   { name: "run", title: "Ran", width: "6rem", min: 6, num: true, cell: (row) => (runTime(row) ? span(runTime(row)) : "") },
