@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -64,6 +70,25 @@ async def test_buttons_that_are_pressed_there_are_told_with_their_cluster(tmp_pa
             assert await press("burst", "") == 200
             with anyio.fail_after(10):
                 assert [await anext(opened.pressed), await anext(opened.pressed)] == [("kill", "east"), ("burst", "")]
+
+
+@pytest.mark.timeout(60)
+def test_a_demo_that_is_terminated_leaves_no_console_behind() -> None:
+    command = [sys.executable, "-m", "multikueue", "demo", "--web", "--keep", "--jobs", "1"]
+    env = {**os.environ, "BROWSER": "true", "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as demo:
+        assert demo.stdout is not None, "it is a pipe"
+        said = next(line for line in demo.stdout if "in the browser: " in line)
+        demo.terminate()
+        assert demo.wait(30) == -signal.SIGTERM
+    url = URL(said.split()[-1])
+    assert url.host is not None
+    while True:  # until nobody listens there, or the test has taken too long
+        try:
+            socket.create_connection((url.host, url.port or 80)).close()
+        except ConnectionRefusedError:
+            break
+        time.sleep(0.1)
 
 
 async def test_without_the_console_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 import anyio
+from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 
 from multikueue.errors import ConfigurationError
@@ -49,7 +51,7 @@ async def page(
     options = ("--kubeconfig", str(kubeconfig), "--context", context, "--actions", browser, *extra)
     command = [sys.executable, "-m", "multikueue", "console", *options]
     async with await anyio.open_process(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        try:
+        with _ending_with_us(process):
             assert process.stdout is not None, "it is a pipe"
             lines, link = _lines(TextReceiveStream(process.stdout)), ""
             with anyio.move_on_after(PATIENCE):
@@ -57,7 +59,23 @@ async def page(
             if not link:
                 raise ConfigurationError("the console did not start; `multikueue console` says why")
             yield Page(link, _pressed(lines))
-        finally:
+
+
+@contextmanager
+def _ending_with_us(process: Process) -> Iterator[None]:
+    """The process ends with the block, and with whoever ends the demo by a signal."""
+
+    def leave(*_: object) -> None:
+        process.terminate()
+        signal.signal(signal.SIGTERM, before)
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        with suppress(ProcessLookupError):  # it may have ended by itself
             process.terminate()
 
 
