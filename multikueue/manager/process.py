@@ -103,6 +103,8 @@ async def run(loaded: Loaded, environment: ProcessEnvironment = REAL) -> None:
     verify(loaded)
     log_ignored(loaded.ignored)
     credentials = await from_environment(settings.cluster.kubeconfig, settings.cluster.context)
+    where = {"server": credentials.server, "source": credentials.source}
+    log.info("manager.starting", **where, roles=sorted(settings.roles))
     stop = anyio.Event()
 
     def begun(mandate: Mandate, metrics: Metrics) -> None:

@@ -14,6 +14,8 @@ from multikueue.errors import ClusterUnreachable, ConfigurationError
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.client import Client
 from multikueue.manager import process
+from multikueue.settings import Loaded, Settings
+from multikueue.telemetry import logs
 from multikueue.testing import NOW
 from tests.cluster import Cluster
 
@@ -87,3 +89,21 @@ async def test_without_a_lease_of_kueue_it_starts_at_once() -> None:
     time = _Time(lambda _now: None)
     await process.refuse_beside_kueue(Cluster("manager", lambda: NOW), time)
     assert time.now() == NOW
+
+
+async def test_before_it_acts_it_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = Credentials(server="https://manager:6443", source="/home/me/config: context 'here'")
+
+    async def found(_kubeconfig: object, _context: object) -> Credentials:
+        return there
+
+    async def nothing(*_: object, **__: object) -> None:
+        assert [entry["event"] for entry in told] == ["manager.starting"]
+
+    monkeypatch.setattr(process, "from_environment", found)
+    monkeypatch.setattr(process, "manage", nothing)
+    monkeypatch.setattr(logs, "configure", lambda _settings: None)
+    with capture_logs() as told:
+        await process.run(Loaded(Settings()))
+
+    assert (told[0]["server"], told[0]["source"]) == (there.server, there.source)
