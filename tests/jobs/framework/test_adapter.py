@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from multikueue.api.jobs.job import AnyJob
+from multikueue.api.kubernetes.printed import WORKLOAD_ANNOTATION
 from multikueue.api.kueue.workload import Workload
 from multikueue.jobs.framework.adapter import Adapter, OwnJob, is_local
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from tests.builders import job, workload
 from tests.builders.workloads import JobBuilder
+from tests.jobs import places
 from tests.jobs.builders import ours
 from tests.jobs.kinds.pods.builders import pod
 
@@ -46,3 +48,9 @@ RUNS_HERE = {
 @pytest.mark.parametrize(("made", "runs"), RUNS_HERE.values(), ids=RUNS_HERE)
 def test_what_may_run_on_the_manager_cluster(made: JobBuilder, runs: bool) -> None:
     assert OwnJob(made.build(), BATCH_JOB).may_run is runs
+
+
+def test_a_job_that_still_says_where_it_ran_is_not_dispatched_yet() -> None:
+    stopped = ours().build()
+    ran = {"spec": {"template": {"metadata": {"annotations": {WORKLOAD_ANNOTATION: "wl"}}}}}
+    assert [OwnJob(each, BATCH_JOB).may_run for each in (stopped, places.applied(stopped, ran))] == [False, True]
