@@ -33,7 +33,7 @@ def test_a_copy_is_in_the_making_for_as_long_as_its_request() -> None:
 def test_a_worker_is_passed_over_for_a_time() -> None:
     expected, taken = Expectations(), Unfit("taken", NOW + timedelta(minutes=5))
     expected.pass_over(KEY, taken)
-    assert expected.unfit(KEY, NOW) == taken
+    assert (expected.unfit(KEY, NOW), expected.unfit(OTHER, NOW)) == (taken, None)
     assert expected.is_passed_over(KEY)
     assert expected.unfit(KEY, taken.until) is None
     assert not expected.is_passed_over(KEY)
