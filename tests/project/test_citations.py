@@ -15,13 +15,19 @@ import pytest
 from tests.project.files import ROOT, read
 
 FOLDERS = ("multikueue", "strategies", "console", "fakekube", "simulator", "testbed", "benchmarks", "release", "tests")
-PAGES = {"contract": "docs/contract.md", "quota-engine": "docs/quota-rules.md", "ocm.md": "docs/ocm.md"}
+SCENARIOS = "tests/quota/scenarios.md"
+PAGES = {
+    "contract": "docs/contract.md",
+    "quota-engine": "docs/quota-rules.md",
+    "quota-scenarios": SCENARIOS,
+    "ocm.md": "docs/ocm.md",
+}
 """How a page is cited, with the numbers of its headings."""
 IDS = {
     r"CX-\d+": "docs/contract.md",
     r"MK-\d+": "docs/contract.md",
     r"I\d+": "docs/contract.md",
-    r"QE-\d+": "docs/quota-rules.md",
+    r"QE-\d+": SCENARIOS,
 }
 """What is cited by an id."""
 
@@ -94,15 +100,16 @@ def _names_a_page(source: str) -> bool:
         ('"""Rules (contract 3.1, 3.99, 5.3)."""', ["3.99 is not in docs/contract.md"]),
         ('"""Rules (contract\n3.99)."""', ["3.99 is not in docs/contract.md"]),
         ('"""Rules (quota-engine 1.1-1.99)."""', ["1.99 is not in docs/quota-rules.md"]),
+        ('"""Stories (quota-scenarios 9.5, 9.99)."""', ["9.99 is not in tests/quota/scenarios.md"]),
         (
-            '"""Rules (quota-engine 9.8 to 9.99; contract 3.99)."""',
-            ["9.99 is not in docs/quota-rules.md", "3.99 is not in docs/contract.md"],
+            '"""Rules (quota-engine 3.2 to 3.98; contract 3.99)."""',
+            ["3.98 is not in docs/quota-rules.md", "3.99 is not in docs/contract.md"],
         ),
         ('"""Rules (ocm.md 2.4)."""', []),
         ('"""Rules (ocm.md 2.99)."""', ["2.99 is not in docs/ocm.md"]),
         ("x = 1  # as in contract 3.99", ["3.99 is not in docs/contract.md"]),
         ('x = 1\n"""By CX-999."""', ["CX-999 is not in docs/contract.md"]),
-        ('"""By QE-999 and I99."""', ["QE-999 is not in docs/quota-rules.md", "I99 is not in docs/contract.md"]),
+        ('"""By QE-999 and I99."""', ["QE-999 is not in tests/quota/scenarios.md", "I99 is not in docs/contract.md"]),
         ('"""By design 5.6."""', ["design 5.6 is in no page"]),
         ('"""By python-stack 5.2."""', ["python-stack is in no page"]),
         ('x = "contract 3.99"', []),

@@ -1,6 +1,6 @@
-"""Tests of the quota room. Tests of scenarios bear their numbers, QE-001 to QE-355 (quota-engine 9).
+"""Tests of the quota room. Tests of scenarios bear their numbers, QE-001 to QE-355 (quota-scenarios 9).
 
-The scenarios are in docs/quota-rules.md.
+The scenarios are in scenarios.md beside this file.
 
 These have no test, for there is nothing to test:
 

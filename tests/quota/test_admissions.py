@@ -1,4 +1,4 @@
-"""Who gets quota of which flavor: one file, the departments of quota-engine 9.1 to 9.4."""
+"""Who gets quota of which flavor: one file, the departments of quota-scenarios 9.1 to 9.4."""
 
 from __future__ import annotations
 

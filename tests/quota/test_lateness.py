@@ -1,4 +1,4 @@
-"""A workload whose pods are not ready in time: evicted, queued again, given up (quota-engine 4.4, 5.2, 9.13)."""
+"""A workload whose pods are late: evicted, queued again, given up (quota-engine 4.4, 5.2; quota-scenarios 9.13)."""
 
 from __future__ import annotations
 

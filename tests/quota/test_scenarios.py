@@ -1,4 +1,4 @@
-"""Whole scenarios that no single rule decides (quota-engine 9.8 to 9.11)."""
+"""Whole scenarios that no single rule decides (quota-scenarios 9.8 to 9.11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems of queues and the figures of their status (quota-engine 9.13, contract 1.4)."""
+"""Problems of queues and the figures of their status (quota-scenarios 9.13, contract 1.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quota tree against the figures of quota-engine 9.5, and its invariants."""
+"""The quota tree against the figures of quota-scenarios 9.5, and its invariants."""
 
 from __future__ import annotations
 

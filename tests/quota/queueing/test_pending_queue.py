@@ -1,4 +1,4 @@
-"""The line of one ClusterQueue (quota-engine 9.12)."""
+"""The line of one ClusterQueue (quota-scenarios 9.12)."""
 
 from __future__ import annotations
 

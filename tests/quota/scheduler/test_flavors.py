@@ -1,4 +1,4 @@
-"""The choice of flavors, with an oracle for preemption: one file, the table of quota-engine 9.3."""
+"""The choice of flavors, with an oracle for preemption: one file, the table of quota-scenarios 9.3."""
 
 from __future__ import annotations
 
@@ -492,7 +492,7 @@ def test_several_flavors_in_one_explicit_group() -> None:
     assert chosen(assigned(place(queue), wl(cpu=2))) == [{"cpu": "b"}]
 
 
-# --- scenarios by number (quota-engine 9.3) --------------------------------------------------------------------------
+# --- scenarios by number (quota-scenarios 9.3) --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What comes next for a workload: several rules, one status (quota-engine 9.13, contract 3.11)."""
+"""What comes next for a workload: several rules, one status (quota-scenarios 9.13, contract 3.11)."""
 
 from __future__ import annotations
 

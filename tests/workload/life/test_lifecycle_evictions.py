@@ -1,4 +1,4 @@
-"""Evictions, and what stopped and deleted queues take back (quota-engine 9.13): one file, as each rule may evict."""
+"""Evictions, and what stopped and deleted queues take back (quota-scenarios 9.13): one file, as each rule may evict."""
 
 from __future__ import annotations
 
