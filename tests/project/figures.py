@@ -1,21 +1,27 @@
-"""The size of the product in figures: `python -m tests.project.figures`.
+"""The size of the product in figures: `python -m tests.project.figures`, with the words of each page of the docs.
 
-The goals are guarded by `test_figures`. What is counted is `multikueue/`, which is what the wheel ships beside the strategies.
+The goals are guarded by `test_figures`. What is counted is `multikueue/`, which is what the wheel ships beside the strategies,
+and the prose of README.md and docs/.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 from multikueue.settings.tree import leaves
+from tests.project.files import ROOT
 
-__all__ = ["Figures", "figures"]
+__all__ = ["Figures", "figures", "prose", "words"]
 
-PRODUCT = Path(__file__).parents[2] / "multikueue"
+PRODUCT = ROOT / "multikueue"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+REFERENCES = {"commands.md", "metrics.md", "settings.md", "why.md"}
+"""Pages to look something up in, which are generated or compared with the code: no prose."""
 
 Figures = Mapping[str, float]
 """By what is counted; a share is between 0 and 1."""
@@ -37,7 +43,24 @@ def figures() -> Figures:
         "methods of a class, at most": max(sum(isinstance(node, Function) for node in each.body) for each in classes),
         "parameters of a function, at most": max(map(_parameters, functions)),
         "private helpers with one caller": helpers.count(1) / len(helpers),
+        "words of prose in the docs": sum(prose().values()),
     }
+
+
+def prose() -> Mapping[str, int]:
+    """The words of each page by its path in the repository, without the references."""
+    return {str(path.relative_to(ROOT)): words(path.read_text()) for path in PAGES if path.name not in REFERENCES}
+
+
+def words(markdown: str) -> int:
+    """Words that a person wrote, tables and headings included: no blocks of code, no addresses of links, no comments.
+
+    What a command writes between `<!-- its name -->` and `<!-- end -->` does not count either.
+    """
+    text = re.sub(r"^```.*?^```$", "", markdown, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^<!-- [\w -]+ -->$.*?^<!-- end -->$", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"<!--.*?-->|<[^>]+>|\]\([^)]*\)", "", text, flags=re.DOTALL)
+    return len(re.findall(r"[^\s|]*\w[^\s|]*", text))
 
 
 def _modules() -> list[Path]:
@@ -70,3 +93,5 @@ def _uses_of_private_helpers(tree: ast.Module) -> Iterator[int]:
 if __name__ == "__main__":
     for what, figure in figures().items():
         print(f"{what:36} {figure:.0%}" if 0 < figure < 1 else f"{what:36} {figure:,.0f}")
+    for page, count in sorted(prose().items(), key=lambda each: -each[1]):
+        print(f"  {page:34} {count:,}")
