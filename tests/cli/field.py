@@ -215,7 +215,7 @@ async def a_field(
         sandbox, clients = await stack.enter_async_context(joined(plan, folder, user=registered))
         known = {name: yaml.safe_load(served.kubeconfig().read_text()) for name, served in sandbox.items()}
         kubeconfig = folder / "kubeconfig"
-        kubeconfig.write_text(yaml.safe_dump(_merged(known if contexts else {MANAGER: known[MANAGER]})))
+        kubeconfig.write_text(yaml.safe_dump(as_one(known if contexts else {MANAGER: known[MANAGER]})))
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
         tasks = await stack.enter_async_context(anyio.create_task_group())
         yield Field(clients, kubeconfig, tasks, capsys)
@@ -246,8 +246,8 @@ async def register(manager: Client, kubeconfigs: dict[str, bytes]) -> None:
             await manager.create({**head(kind.api_version, kind.kind), **tree, "metadata": meta})
 
 
-def _merged(configs: dict[str, Tree]) -> Tree:
-    """One kubeconfig, whose contexts are called like the clusters."""
+def as_one(configs: dict[str, Tree]) -> Tree:
+    """One kubeconfig of several, whose contexts are called like the clusters."""
     merged: Tree = {**head("v1", "Config"), "current-context": MANAGER, "clusters": [], "users": [], "contexts": []}
     for name, config in configs.items():
         merged["clusters"].append({"name": name, "cluster": config["clusters"][0]["cluster"]})
