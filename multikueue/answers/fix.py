@@ -131,7 +131,7 @@ def _stopped_local_queue(seen: Seen, _now: datetime) -> Obstacle | None:
         return None
     resume = f"multikueue queues resume -n {seen.namespace} {queue}"
     return obstacle(
-        Code.LocalQueueStopped, f"LocalQueue {queue} is stopped", resume, by="whoever may patch LocalQueues"
+        Code.LocalQueueStopped, f"LocalQueue {queue} is stopped", resume, by="anyone who may patch LocalQueues"
     )
 
 

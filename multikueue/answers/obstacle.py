@@ -26,8 +26,8 @@ __all__ = [
     "span",
 ]
 
-OWNER = "whoever may change the job"
-BATCH_ADMINISTRATOR = "whoever may patch workloads, as the role multikueue-batch-admin"
+OWNER = "anyone who may change the job"
+BATCH_ADMINISTRATOR = "anyone who may patch workloads, as the role multikueue-batch-admin"
 ADMINISTRATOR = "an administrator of the manager cluster"
 WORKER_ADMINISTRATOR = "an administrator of the worker"
 

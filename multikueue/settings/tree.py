@@ -381,7 +381,7 @@ class DynamicResources(_Group):
 
 
 class AdmissionSharing(_Group):
-    """Whether the LocalQueues of a ClusterQueue take turns by what they used of late. It is for those with
+    """Whether the LocalQueues of a ClusterQueue take turns by what they used recently. It is for those with
     `admissionScope.admissionMode: UsageBasedAdmissionFairSharing`; elsewhere priority and age decide."""
 
     enabled: bool = False
@@ -471,7 +471,7 @@ class Quota(_Group):
 
     non_preemptible: bool = False
     """Whether jobs with the annotation `multikueue.dev/non-preemptible: "true"` keep their quota against all others:
-    whoever may submit jobs may then hold quota for as long as they run."""
+    anyone who may submit jobs may then hold quota for as long as they run."""
 
     system_priority_classes: Literal["Ignore", "Count"] = "Ignore"
     """Whether PriorityClasses of Kubernetes itself, `system-cluster-critical` and `system-node-critical`, give a job their

@@ -647,7 +647,7 @@ async def _carried_out(ground: Ground, name: str, made: Made, told: Tree) -> Non
         await made.repair(ground, name)
     else:
         repair = told["obstacles"][0]["repair"]
-        who = USER if repair["by"] == "whoever may change the job" else ADMIN
+        who = USER if repair["by"] == "anyone who may change the job" else ADMIN
         for command in repair["commands"]:
             await _run(ground, who, command, ground.job(name, made.repaired or {}))
 

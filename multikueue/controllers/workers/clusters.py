@@ -55,7 +55,7 @@ LOOP_SHARE_EXCEEDED = "LoopShareExceeded"
 
 DEPRECATED_PATH = "DeprecatedPathUsage"
 DEPRECATED_PATH_MESSAGE = (
-    "Any file of the manager may be named here by whoever may write this. Set dispatch.kubeconfig_directory, and have "
+    "Any file of the manager may be named here by anyone who may write this. Set dispatch.kubeconfig_directory, and have "
     "the kubeconfig there"
 )
 

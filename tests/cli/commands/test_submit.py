@@ -128,7 +128,7 @@ def test_a_dry_run_makes_nothing_and_tells_of_queue_and_clusters(ready: World, c
             "5",
             [
                 "  Pending: it asks for 5 cpu, and ClusterQueue shared can never give more than 4 of flavor default.",
-                "    What helps: `multikueue submit -n a -f FILE --queue batch` (whoever may change the job)",
+                "    What helps: `multikueue submit -n a -f FILE --queue batch` (anyone who may change the job)",
             ],
         ),
     ],
@@ -292,7 +292,7 @@ def test_a_dry_run_tells_of_a_class_that_is_not_there(ready: World, cli: Run, tm
 
     assert done.lines[3:] == [
         "  Pending: there is no WorkloadPriorityClass hihg; did you mean high?",
-        "    What helps: `multikueue submit -n a -f FILE --queue batch` (whoever may change the job)",
+        "    What helps: `multikueue submit -n a -f FILE --queue batch` (anyone who may change the job)",
     ]
     assert (done.code, done.err) == (0, "")
 

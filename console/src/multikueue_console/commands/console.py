@@ -127,10 +127,10 @@ def console(
 ) -> None:
     """See queues, workloads and clusters in the browser.
 
-    The page shows what your kubeconfig may see, to whoever has the link that is printed, until Ctrl-C.
+    The page shows what your kubeconfig may see to everybody who has the printed link, until Ctrl-C.
     With --login it is for many people: each logs in with a token of the cluster and sees what they may list.
     With --oidc-issuer, --oidc-client and --public-url they may also log in by OpenID Connect.
-    With a history it tells who used how much before, and estimates when jobs start.
+    With a history it shows who used how much before, and estimates when jobs start.
 
     \b
     Examples:

@@ -70,7 +70,7 @@ def report(
     """Show who used and waited how much.
 
     From the history that `multikueue record` keeps. Runs count where and when they ended, hours where they passed, and what
-    still runs counts until now. Times without a record are told on stderr.
+    still runs counts until now. Times without a record are printed on stderr.
 
     \b
     Examples:

@@ -53,8 +53,8 @@ class DrainPolicy:
     running: Annotated[
         RunningPolicy,
         typer.Option(
-            help="What becomes of what runs there. requeue: it is stopped and queues again. wait: it goes on to its end."
-            " signal: its pods are told when the time is over, and what is left then queues again."
+            help="What to do with what runs there. requeue: stop it, and it queues again. wait: let it run to its end."
+            " signal: tell its pods when their time is over; what is left then queues again."
         ),
     ] = RunningPolicy.REQUEUE
     timeout: Annotated[
@@ -80,12 +80,12 @@ def drain(
 ) -> None:
     """Cordon workers, and move what runs there elsewhere.
 
-    What waits there is withdrawn. What runs there is stopped and queues again, and what it has not saved is lost; or, with
-    --running, it goes on to its end, or is told to end. Ends with 1 if something is still there after --timeout. A worker that
-    is not connected is left to the manager, which moves its jobs after dispatch.worker_lost_timeout.
+    What waits there is withdrawn. What runs there is stopped and queues again, and loses what it has not saved; with
+    --running it runs to its end, or its pods are asked to end. Ends with 1 if something is still there after --timeout. The
+    manager moves the jobs of a worker that is not connected after dispatch.worker_lost_timeout.
 
     With --running signal each pod gets the annotation multikueue.dev/drain-at with the time, which it may read by the downward
-    API. That takes the right to patch pods there, by your context with the name of the worker.
+    API. That needs the right to patch pods there, by your context with the name of the worker.
 
     \b
     Examples:

@@ -171,17 +171,17 @@ async def check_all(
 
 def _told_apart(reports: Sequence[Report], members: Sequence[WorkerCluster], manager: str) -> list[Report]:
     """The reports, with a failure for each name of a cluster that another one stands for: the one that was recorded for it, of
-    several that of the eldest object. Names that a manager has proven to lead to different clusters do."""
+    several that of the oldest object. Names that a manager has proven to lead to different clusters do."""
     clusters = {member.name: member.cluster for member in members}
 
     def place(report: Report) -> tuple[bool, str]:
         meta = clusters[report.cluster].metadata
         return meta.annotations.get(CLUSTER_UID_ANNOTATION) != report.identity, str(meta.creation_timestamp)
 
-    eldest = sorted(reports, key=place)
+    oldest = sorted(reports, key=place)
     found = list[Report]()
     for report in reports:
-        before = eldest[: eldest.index(report)]
+        before = oldest[: oldest.index(report)]
         proven = set(other_than(clusters[report.cluster]))
         same = [
             each.cluster

@@ -60,9 +60,9 @@ def list_workloads(
     STATUS is Pending, Starting, Running, Finished, Failed, Held or Unknown: Running once a pod is ready, Unknown while the
     worker of the job does not answer. POSITION counts the workloads that wait for the same ClusterQueue.
 
-    REASON is a code (docs/why.md), told by the manager cluster alone: what takes a look at workers and pods, or at who has
-    the quota, is for `multikueue why`. With --history START says how long those that wait for quota go on waiting
-    in four of five cases, or that this is unknown.
+    REASON is a code (docs/why.md) from the manager cluster alone: `multikueue why` also looks at workers, pods and who has
+    the quota. With --history START says how long those that wait for quota go on waiting in four of five cases, or that
+    this is unknown.
 
     \b
     Examples:

@@ -29,17 +29,16 @@ def simulate_faults(
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one for each core.")] = 0,
     seed: Annotated[int | None, typer.Option(min=0, help="Run this seed only, and print what happened.")] = None,
     story: Annotated[
-        bool, typer.Option("--story", help="With --seed: tell everything, and shrink what fails.")
+        bool, typer.Option("--story", help="With --seed: print everything, and shrink what fails.")
     ] = False,
 ) -> None:
     """Search for faults of the manager in simulated runs.
 
-    Crashes, broken networks, lost workers, meddling users, by the thousand.
-    One of seven lives has hostile tenants, hostile workers or clumsy administrators too.
+    Crashes, broken networks, lost workers and users who interfere, by the thousand.
+    One of seven runs has hostile tenants, hostile workers or clumsy administrators too.
 
-    Each seed is a life of its own, the same each time: a manager cluster, workers, jobs, and whatever goes wrong. After
-    each write the invariants are checked that must hold whatever happens; in the end all must have healed. It needs no cluster,
-    no network and no files.
+    Each seed is one run, the same each time: a manager cluster, workers, jobs, and faults. The invariants are checked after
+    each write; at the end all must have healed. It needs no cluster, no network and no files.
 
     \b
     Examples:

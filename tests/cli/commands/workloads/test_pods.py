@@ -123,7 +123,7 @@ async def test_without_a_cluster_it_says_why(field: Field) -> None:
     assert shown.err == (
         "error: workload default/job-train is on no cluster: Pending: there is no LocalQueue main in namespace default; "
         "there are none. What helps: `multikueue workloads cancel -n default job/train`, then "
-        "`multikueue submit -n default -f FILE --queue QUEUE` (whoever may change the job).\n"
+        "`multikueue submit -n default -f FILE --queue QUEUE` (anyone who may change the job).\n"
     )
 
 
