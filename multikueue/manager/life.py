@@ -24,6 +24,7 @@ from multikueue.controllers.leader_election.leadership import Leadership, NoElec
 from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all
 from multikueue.controllers.metrics.collector import StateCollector
 from multikueue.controllers.metrics.observer import Observer
+from multikueue.controllers.metrics.traces import Traces
 from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.reconcile.context import OnDecision, ReconcileContext, WorkQueues, tenant
 from multikueue.controllers.reconcile.events import Recorder
@@ -52,6 +53,7 @@ from multikueue.store.store import Store
 from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import Metrics
 from multikueue.telemetry.sink import STDERR
+from multikueue.telemetry.spans import SpanSink
 from multikueue.web.admission import AdmissionLookups
 from multikueue.web.server import DISPATCH, Render, Server
 from multikueue.web.serving import authority
@@ -91,6 +93,7 @@ class Manager:
     recorder: Recorder = field(default_factory=lambda: Recorder(SystemClock().now))
     on_decision: OnDecision | None = None
     leftovers: Leftovers | None = None
+    spans: SpanSink | None = None
     readiness: Readiness = field(init=False)
     progress: DispatchProgress = field(init=False, default_factory=DispatchProgress)
 
@@ -121,6 +124,8 @@ class Manager:
                     await first(self.leadership.keep, lambda: self._retire(context.queues))
                 tasks.cancel_scope.cancel()
             await self.leadership.resign()
+        if self.spans is not None:
+            await anyio.to_thread.run_sync(self.spans.close)
 
     def assemble(self) -> Parts:
         """An empty store and the controllers on it. Nothing runs yet."""
@@ -130,7 +135,15 @@ class Manager:
         runnables = compose(context, self.settings, admission)
         observer = Observer(store=context.store, metrics=self.metrics, now=self.clock.now)
         observer.attach()
+        self._trace(context.store, observer)
         return Parts(context=context, runnables=runnables, enqueuer=enqueuer, observer=observer)
+
+    def _trace(self, store: Store, observer: Observer) -> None:
+        """Off, nothing of it is there."""
+        if self.settings.traces.endpoint and self.spans is None:
+            self.spans = SpanSink(self.settings.traces.endpoint)
+        if self.spans is not None:
+            Traces(store, self.metrics, self.spans.take, self.clock.now, lambda: observer.is_acting).attach()
 
     async def _get_hot(
         self, tasks: anyio.abc.TaskGroup, server: Server, parts: Parts, defaults: DefaultQueues | None

@@ -8,6 +8,7 @@ from datetime import timedelta
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -667,6 +668,20 @@ class MetricsEndpoint(_Group):
     """Whether to expose the metrics per LocalQueue too, which Kueue has behind a feature gate. Costs series."""
 
 
+def _collector(text: str) -> str:
+    parts = urlsplit(text)
+    if text and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise ValueError(f"expected an address such as http://collector:4318/v1/traces, got {text}")
+    return text
+
+
+class TraceExport(_Group):
+    """One trace of each workload over all clusters, for OpenTelemetry (docs/metrics.md). Needs the extra `traces`."""
+
+    endpoint: Annotated[str, AfterValidator(_collector)] = ""
+    """Where a collector takes traces by OTLP over HTTP, such as `http://collector:4318/v1/traces`. Empty: no traces."""
+
+
 class VisibilityApi(_Group):
     """Who waits in a queue, and at which place: `visibility.kueue.x-k8s.io`, as Kueue serves it (docs/metrics.md)."""
 
@@ -911,6 +926,7 @@ class Settings(_Group):
     webhook: Webhook = Webhook()
     probes: Probes = Probes()
     metrics: MetricsEndpoint = MetricsEndpoint()
+    traces: TraceExport = TraceExport()
     visibility: VisibilityApi = VisibilityApi()
     leader_election: LeaderElection = LeaderElection()
     shutdown: Shutdown = Shutdown()

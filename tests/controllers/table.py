@@ -35,7 +35,9 @@ from multikueue.settings import (
     Role,
     Settings,
     Timings,
+    TraceExport,
 )
+from multikueue.telemetry.spans import SpanSink
 from multikueue.testing import NOW
 from multikueue.workload.handlers.retrying import SHORTEST_ATTEMPT
 from tests.cluster import Cluster
@@ -66,13 +68,21 @@ class Table:
         retention: Retention = AT_ONCE,
         integrations: Integrations = Integrations(),  # noqa: B008  # frozen
         timings: Timings = Timings(),  # noqa: B008  # frozen
+        spans: SpanSink | None = None,
         **dispatch: Any,
     ) -> None:
-        """`quota` is the queue's CPUs, `rules` those by which it is given; `dispatch` are settings of that group."""
+        """`quota` is the queue's CPUs, `rules` those by which it is given; `dispatch` are settings of that group. `spans`
+        takes traces."""
+        self.spans = spans
         self.time, self.timings = NOW, timings
         dispatching = Dispatch(origin=ORIGIN, **dispatch)
         self.settings = Settings(
-            roles=roles, dispatch=dispatching, quota=rules, retention=retention, integrations=integrations
+            roles=roles,
+            dispatch=dispatching,
+            quota=rules,
+            retention=retention,
+            integrations=integrations,
+            traces=TraceExport(endpoint="http://127.0.0.1:9/v1/traces" if spans else ""),
         )
         # Who owns which field only matters where another Kueue writes them too.
         self.manager = Cluster("manager", self.now, managed_fields=roles != STANDALONE)
@@ -96,7 +106,8 @@ class Table:
 
     def start(self) -> None:
         """A new manager process over the clusters as they are."""
-        process = Manager(InForce(self.settings, self.timings), self.manager, clock=self, recorder=Recorder(self.now))
+        in_force, recorder = InForce(self.settings, self.timings), Recorder(self.now)
+        process = Manager(in_force, self.manager, clock=self, recorder=recorder, spans=self.spans)
         self.parts = process.assemble()
         self.world, self.runnables, self.recorder = self.parts.context, self.parts.runnables, process.recorder
         self.observer, self.store, self.queues = self.parts.observer, self.world.store, self.world.queues

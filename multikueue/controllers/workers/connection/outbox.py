@@ -20,6 +20,7 @@ from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.jobs.pod import PodGroup, is_of_stateful_set
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import PODS, WORKLOADS
+from multikueue.api.kueue.trace_context import TRACEPARENT_ANNOTATION, traceparent
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, EVICTED, ORIGIN_LABEL, Workload, workload_spec
 from multikueue.api.meta import Object, ObjectKey, encode
 from multikueue.api.values.foreign import excerpt
@@ -81,11 +82,13 @@ class Outbox:
     client: ClusterClient
     breaker: Breaker
     _refused: RefusedCalls = field(init=False)
+    _is_traced: bool = field(init=False)
     _can_read_long_names: bool = False
     """Whether that was seen on this connection; until then it is asked where it matters."""
 
     def __post_init__(self) -> None:
         self._refused = RefusedCalls(self.context, self.worker)
+        self._is_traced = bool(self.context.settings.settings.traces.endpoint)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Does the rest of the plan here; nothing while the worker is out of reach, or the plan is replaced."""
@@ -158,10 +161,20 @@ class Outbox:
         status = self.context.store.written.get(key)
         return status is not None and ends_attempt(status)
 
+    def _traced(self, body: dict[str, Any], key: ObjectKey) -> dict[str, Any]:
+        """The body with the trace of its workload. Other workers share it, so it is another one."""
+        local = self.context.store.workloads.get(key)
+        if local is None:
+            return body
+        meta: dict[str, Any] = body["metadata"]
+        annotations = meta["annotations"] | {TRACEPARENT_ANNOTATION: traceparent(local.metadata.uid)}
+        return {**body, "metadata": {**meta, "annotations": annotations}}
+
     async def _create_workload(self, action: CreateWorkload, key: ObjectKey) -> None:
         with self.worker.expectations.creating(key):
             try:
-                made = await self.client.create(WORKLOADS, key.namespace, action.body)
+                body = self._traced(action.body, key) if self._is_traced else action.body
+                made = await self.client.create(WORKLOADS, key.namespace, body)
             except AlreadyExists:
                 await self._adopt(WORKLOADS, self.worker.workloads, key)
             except ApiError as error:
