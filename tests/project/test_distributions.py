@@ -49,7 +49,7 @@ def test_the_manager_brings_no_simulated_command_and_needs_nothing_for_one() -> 
     assert required("multikueue").isdisjoint(
         {"fakekube", "multikueue-console", "multikueue-simulator", *OF_THE_API_SERVER}
     )
-    assert set(project["optional-dependencies"]) == {"fast"}
+    assert set(project["optional-dependencies"]) == {"fast", "traces"}
     assert not any(re.search(rf"^{name}==", read("requirements/image.txt"), re.MULTILINE) for name in OF_THE_API_SERVER)
 
 
