@@ -20,7 +20,7 @@ from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.manifests import Manifest, read_manifests
 from multikueue.cli.terminal.output import heading, note, note_unseen, print_document, print_table, say
 from multikueue.cli.terminal.progress import spinner
-from multikueue.cli.workload.expected_starts import History, as_counted, expected_starts, sentence
+from multikueue.cli.workload.expected_starts import HistoryPlace, as_counted, expected_starts, sentence
 from multikueue.cli.workload.lookup import InNamespace
 from multikueue.cli.workload.quick_job import QuickJob
 
@@ -69,7 +69,7 @@ class SubmitOptions:
     context: Context = None
     config: Annotated[Path | None, settings_option("--config")] = None
     secrets_namespace: SecretsNamespace = "kueue-system"
-    history: History = None
+    history: HistoryPlace = None
 
 
 @bundled

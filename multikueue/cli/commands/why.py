@@ -26,7 +26,7 @@ from multikueue.cli.terminal.output import (
     print_facts,
     print_table,
 )
-from multikueue.cli.workload.expected_starts import History, expected_starts, sentence
+from multikueue.cli.workload.expected_starts import HistoryPlace, expected_starts, sentence
 from multikueue.cli.workload.lookup import InNamespace, Named
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def why(
     worker_context: WorkerContext = None,
     worker_kubeconfig: WorkerKubeconfig = None,
     secrets_namespace: SecretsNamespace = "kueue-system",
-    history: History = None,
+    history: HistoryPlace = None,
 ) -> None:
     """Say why a workload waits.
 

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from multikueue.kube.cluster_client import ClusterClient
     from multikueue.settings import Settings
 
-__all__ = ["UNKNOWN", "ExpectedStart", "History", "Starts", "as_counted", "expected_starts", "sentence"]
+__all__ = ["UNKNOWN", "ExpectedStart", "HistoryPlace", "Starts", "as_counted", "expected_starts", "sentence"]
 
 GROUP, NAME = "multikueue.estimates", "history"
 
 UNKNOWN = "unknown"
 
-History = Annotated[
+HistoryPlace = Annotated[
     str | None,
     typer.Option(
         "--history",

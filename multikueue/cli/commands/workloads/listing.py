@@ -14,7 +14,7 @@ from multikueue.cli.commands.workloads.rows import Selection, SelectionOptions, 
 from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.formats import Format, NoHeaders, Output, SortBy, is_document
 from multikueue.cli.terminal.output import Column, PrintedList, print_items
-from multikueue.cli.workload.expected_starts import UNKNOWN, History, Starts, expected_starts, sentence
+from multikueue.cli.workload.expected_starts import UNKNOWN, HistoryPlace, Starts, expected_starts, sentence
 from multikueue.cli.workload.lookup import InNamespace
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class RowOptions:
 
     sort_by: SortBy = ""
     no_headers: NoHeaders = False
-    history: History = None
+    history: HistoryPlace = None
 
 
 @bundled
