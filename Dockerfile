@@ -21,6 +21,24 @@ RUN python -m pip --python /opt/multikueue install --no-compile --no-deps --no-i
 # Bytecode as part of the image: the process may not write any, and without it each start takes two seconds longer.
 RUN python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/multikueue/lib
 
+# With the console: `docker build --target console -t multikueue-console .`
+FROM build AS build-console
+ARG SOURCE_DATE_EPOCH
+COPY console console
+RUN python -m pip --python /opt/multikueue install --no-cache-dir --no-compile --require-hashes --requirement requirements/console.txt
+RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir wheels ./console
+RUN python -m pip --python /opt/multikueue install --no-compile --no-deps --no-index --find-links wheels multikueue-console
+RUN python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/multikueue/lib
+
+FROM python:${PYTHON} AS console
+RUN python -m pip uninstall --yes --quiet --root-user-action ignore pip
+COPY --from=build-console /opt/multikueue /opt/multikueue
+ENV PATH=/opt/multikueue/bin:$PATH \
+    PYTHONUNBUFFERED=1
+USER 65532:65532
+ENTRYPOINT ["multikueue"]
+CMD ["console", "--help"]
+
 FROM python:${PYTHON}
 # Nothing in here installs or builds anything.
 RUN python -m pip uninstall --yes --quiet --root-user-action ignore pip

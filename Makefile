@@ -178,6 +178,7 @@ lock: $(READY) ## Write uv.lock and requirements/ again after a change of pyproj
 	@$(BIN)/uv lock --quiet $(ARGS)
 	@$(REQUIREMENTS) --only-group build --output-file requirements/build.txt
 	@$(REQUIREMENTS) --no-dev --extra fast --output-file requirements/image.txt
+	@$(REQUIREMENTS) --no-dev --package multikueue-console --extra postgresql --output-file requirements/console.txt
 	@$(REQUIREMENTS) --only-group mutation --output-file requirements/mutation.txt
 	@$(REQUIREMENTS) --only-group browser --output-file requirements/browser.txt
 	@$(REQUIREMENTS) --only-group site --output-file requirements/site.txt
@@ -197,11 +198,14 @@ release: $(READY) ## Wheels, chart, CRDs, notes and checksums into dist/ (VERSIO
 	@$(BIN)/python -m release $(VERSION) $(if $(URL),--url $(URL)) $(if $(DOWNLOADS),--downloads $(DOWNLOADS)) $(if $(SIGNING_KEY),--key $(SIGNING_KEY))
 
 .PHONY: image
-image: ## The image as a file into dist/, for amd64 and arm64 (needs Docker with buildx; VERSION=0.1.0)
+image: ## The images as files into dist/, for amd64 and arm64 (needs Docker with buildx; VERSION=0.1.0)
 	@mkdir -p dist
-	@docker buildx build --platform $(PLATFORMS) $(if $(PYTHON_IMAGE),--build-arg PYTHON=$(PYTHON_IMAGE)) \
-	  --build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) --provenance=false \
-	  --output type=oci,dest=dist/multikueue-$(VERSION)-image.tar,rewrite-timestamp=true .
+	@set -e; for name in multikueue multikueue-console; do \
+	  docker buildx build --platform $(PLATFORMS) $(if $(PYTHON_IMAGE),--build-arg PYTHON=$(PYTHON_IMAGE)) \
+	    --build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) --provenance=false \
+	    $$([ $$name = multikueue ] || echo --target console) \
+	    --output type=oci,dest=dist/$$name-$(VERSION)-image.tar,rewrite-timestamp=true .; \
+	done
 
 .PHONY: clean
 clean: ## Remove the environment, the caches and what was built here

@@ -24,7 +24,7 @@ from release.notes import notes
 from release.source import ReleaseError, Source, exported, with_url, wrong_versions
 from testbed.programs import Release, releases
 
-__all__ = ["CHECKSUMS", "distributions", "image_name", "provenance", "release", "sign"]
+__all__ = ["CHECKSUMS", "distributions", "image_names", "provenance", "release", "sign"]
 
 CHECKSUMS = "SHA256SUMS"
 KREW = "multikueue.yaml"
@@ -67,8 +67,7 @@ def release(
         made = list(_made(source, version, into, say))
         plugin = into / krew.archive_name(version)
         made.append(_written(plugin, krew.archive(source, into / f"multikueue-{version}-py3-none-any.whl")))
-    image = into / image_name(version)
-    made += [image] if image.is_file() else []
+    made += [image for name in image_names(version) if (image := into / name).is_file()]
     (into / KREW).unlink(missing_ok=True)
     if downloads:
         told = krew.manifest(plugin.read_bytes(), version, url=url, downloads=downloads)
@@ -84,9 +83,9 @@ def release(
     say(f"{len(made)} files of {version}, made of {source.commit[:12]}, are in {into}")
 
 
-def image_name(version: str) -> str:
-    """The file that `make image` writes."""
-    return f"multikueue-{version}-image.tar"
+def image_names(version: str) -> tuple[str, str]:
+    """The files that `make image` writes: the manager, and the console."""
+    return f"multikueue-{version}-image.tar", f"multikueue-console-{version}-image.tar"
 
 
 def _made(source: Source, version: str, into: Path, say: Say) -> Iterator[Path]:

@@ -54,17 +54,22 @@ links: to the manifests of `deploy/`.
 
 def own(names: list[str]) -> dict[str, Any]:
     """The schema of what is no setting. `names`: the components."""
-    image = {
-        "repository": TEXT | {"description": "The image's name, with its registry."},
-        "tag": TEXT | {"description": "Its tag; the version of the chart where it is empty."},
-        "digest": {
-            "type": "string",
-            "pattern": "^(sha256:[0-9a-f]{64})?$",
-            "description": "Its digest, in place of a tag.",
+    console = {
+        "image": _object(_image()),
+        "arguments": {
+            "type": "array",
+            "items": TEXT,
+            "description": "More of them for `multikueue console`: `[--public-url=https://console.example.org]`.",
         },
+        "storage": _object(
+            {
+                "size": TEXT | {"description": "Of the volume with the history."},
+                "className": TEXT | {"description": "Its StorageClass; that of the cluster where it is empty."},
+            }
+        ),
     }
     return {
-        "image": {"type": "object", "additionalProperties": False, "properties": image},
+        "image": _object(_image()),
         "imagePullSecrets": {
             "type": "array",
             "items": OBJECT,
@@ -92,6 +97,24 @@ def own(names: list[str]) -> dict[str, Any]:
         },
         "monitoringLabels": OBJECT
         | {"description": "Labels of what `monitoring` makes, by which a Prometheus selects: `{release: mine}`."},
+        "console": _object(console),
+    }
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an object with these values and no others."""
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _image() -> dict[str, Any]:
+    return {
+        "repository": TEXT | {"description": "The image's name, with its registry."},
+        "tag": TEXT | {"description": "Its tag; the version of the chart where it is empty."},
+        "digest": {
+            "type": "string",
+            "pattern": "^(sha256:[0-9a-f]{64})?$",
+            "description": "Its digest, in place of a tag.",
+        },
     }
 
 

@@ -30,6 +30,7 @@ VERSIONS = (
         (f"deploy/overlays/{overlay}/kustomization.yaml", r"^ +newTag: (.+)$")
         for overlay in ("standalone", "beside-kueue", "external-dispatcher")
     ),
+    ("deploy/components/console/kustomization.yaml", r"^ +newTag: (.+)$"),
 )
 """Where the version is written: a file, and the line in it."""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from multikueue import __version__, settings
+from multikueue.api import kinds
+from multikueue.cli import app
 from multikueue.controllers.serving.names import CONFIGURATION
 from multikueue.controllers.serving.visibility import CERTIFICATE_SECRET as VISIBILITY_SECRET
 from multikueue.controllers.serving.webhooks import CERTIFICATE_SECRET
@@ -16,6 +19,7 @@ from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.manager.process import KUEUES_LEASE
 from multikueue.settings import LeaderElection, Settings, Shutdown
 from multikueue.web.visibility import SERVED
+from multikueue_console.web.rights import SHARED
 from tests.project.files import ROOT, objects
 
 DEPLOY = ROOT / "deploy"
@@ -176,6 +180,101 @@ def test_every_kind_of_jobs_can_be_watched_with_the_component_for_it() -> None:
     optional = [adapter.kind for adapter in FRAMEWORKS.values() if adapter.kind.is_optional]
 
     assert {(kind.group, kind.plural) for kind in optional} <= granted
+
+
+CONSOLE = DEPLOY / "components" / "console"
+
+
+def of_console(kind: str) -> list[Body]:
+    files = ((CONSOLE / name).read_text() for name in kustomization(CONSOLE)["resources"])
+    return [body for file in files for body in objects(file) if body["kind"] == kind]
+
+
+def containers_of_console() -> dict[str, Body]:
+    (deployment,) = of_console("Deployment")
+    return {each["name"]: each for each in deployment["spec"]["template"]["spec"]["containers"]}
+
+
+def test_the_console_reads_what_it_shows_and_asks_who_somebody_is_and_writes_nothing() -> None:
+    (role,), (binding,) = of_console("ClusterRole"), of_console("ClusterRoleBinding")
+    granted = {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    watched = [*SHARED, kinds.WORKLOADS, kinds.LOCAL_QUEUES, kinds.JOBS]
+    watched += [each.kind for each in FRAMEWORKS.values() if each.kind.is_optional]
+    asked = {
+        ("authentication.k8s.io", "tokenreviews", "create"),
+        ("authorization.k8s.io", "subjectaccessreviews", "create"),
+    }
+    listed = {("", "namespaces", "list"), ("kueue.x-k8s.io", "resourceflavors", "list")}
+
+    assert granted == asked | listed | {
+        (kind.group, kind.plural, verb)
+        for kind in watched
+        for verb in ("list", "watch")
+        if kind.plural not in ("pods", "statefulsets")
+    }
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert [each["name"] for each in binding["subjects"]] == [of_console("ServiceAccount")[0]["metadata"]["name"]]
+
+
+def test_the_console_runs_without_any_privilege_and_where_its_files_are() -> None:
+    (deployment,) = of_console("Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    claims = {each["persistentVolumeClaim"]["claimName"] for each in pod["volumes"] if "persistentVolumeClaim" in each}
+
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert claims == {each["metadata"]["name"] for each in of_console("PersistentVolumeClaim")}
+    for each in containers_of_console().values():
+        assert each["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        (history,) = [variable["value"] for variable in each["env"] if variable["name"] == "MULTIKUEUE_HISTORY"]
+        assert PurePosixPath(history.removeprefix("sqlite:///")).parent in {
+            PurePosixPath(mount["mountPath"]) for mount in each["volumeMounts"]
+        }
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}, "two may not write one file on one node's volume"
+
+
+def test_the_console_is_reached_at_its_port_and_nowhere_else() -> None:
+    (service,), (policy,) = of_console("Service"), of_console("NetworkPolicy")
+    (deployment,) = of_console("Deployment")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    (port,) = containers_of_console()["console"]["ports"]
+
+    assert labels == {**SELECTED, "app.kubernetes.io/component": "console"}
+    assert service["spec"]["selector"] == policy["spec"]["podSelector"]["matchLabels"] == labels
+    assert deployment["spec"]["selector"]["matchLabels"] == labels
+    assert [each["targetPort"] for each in service["spec"]["ports"]] == [port["name"]]
+    assert policy["spec"] == {
+        "podSelector": {"matchLabels": labels},
+        "policyTypes": ["Ingress"],
+        "ingress": [{"ports": [{"port": port["name"]}]}],
+    }
+
+
+def test_the_console_gets_arguments_that_it_knows(tmp_path: Path) -> None:
+    """All but the files are as they are written; there is no cluster, so each ends where it looks for one."""
+    for name in ("tls.crt", "tls.key"):
+        (tmp_path / name).touch()
+    for each in containers_of_console().values():
+        words = [word.replace("/etc/multikueue-console", str(tmp_path)) for word in each["args"]]
+        told = CliRunner().invoke(app, [*words, "--no-such-option"])
+        assert (told.exit_code, "--no-such-option" in told.output) == (2, True)
+
+
+def test_the_image_of_the_console_is_of_this_version() -> None:
+    (image,) = kustomization(CONSOLE)["images"]
+
+    assert {image["name"]} == {each["image"] for each in containers_of_console().values()}
+    assert image["newTag"] == __version__
 
 
 def aggregated(label: str) -> set[tuple[str, str, str]]:

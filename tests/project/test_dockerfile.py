@@ -11,6 +11,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 from tests.project.files import ROOT, pyproject, read
 
 Instruction = tuple[str, str]
@@ -29,42 +31,58 @@ def stages() -> list[list[Instruction]]:
     return found
 
 
+def chain(*, with_console: bool) -> tuple[list[Instruction], list[Instruction]]:
+    """What builds the image of the manager, or that with the console, and the image. The last one is what is built unasked."""
+    build, more, console, manager = stages()
+    return ([*build, *more[1:]], console) if with_console else (build, manager)
+
+
+IMAGES = pytest.mark.parametrize("with_console", [False, True], ids=["the manager", "with the console"])
+
+
 def said(stage: list[Instruction], word: str) -> list[str]:
     return [rest for instruction, rest in stage if instruction == word]
 
 
-def test_what_builds_is_not_in_the_image() -> None:
-    build, final = stages()
+def test_the_stages_are_what_others_call_them() -> None:
+    assert [stage[0][1].partition(" AS ")[2] for stage in stages()] == ["build", "build-console", "console", ""]
+    assert stages()[1][0][1].split()[0] == "build"
 
-    assert build[0][1].endswith(" AS build")
-    assert [copy.split()[0] for copy in said(final, "COPY")] == ["--from=build"]
+
+@IMAGES
+def test_what_builds_is_not_in_the_image(*, with_console: bool) -> None:
+    _, final = chain(with_console=with_console)
+
+    source = "build-console" if with_console else "build"
+    assert [copy.split()[0] for copy in said(final, "COPY")] == [f"--from={source}"]
     assert said(final, "RUN") == ["python -m pip uninstall --yes --quiet --root-user-action ignore pip"]
 
 
-def test_both_stages_have_the_same_python_and_one_we_support() -> None:
-    build, final = stages()
+def test_all_stages_have_the_same_python_and_one_we_support() -> None:
+    build, _, console, final = stages()
     (version,) = re.findall(r"^ARG PYTHON=(.*)-slim@", read("Dockerfile"), re.MULTILINE)
 
-    assert build[0][1].split()[0] == final[0][1]
+    assert build[0][1].split()[0] == console[0][1].split()[0] == final[0][1]
     minimum = pyproject()["project"]["requires-python"].removeprefix(">=")
     assert tuple(map(int, version.split("."))) >= tuple(map(int, minimum.split(".")))
 
 
 def test_the_base_image_is_named_by_digest() -> None:
     """A tag alone may be anything tomorrow; and another tag with the digest of this one would be this one."""
-    assert {stage[0][1].split()[0] for stage in stages()} == {"python:${PYTHON}"}
+    assert {stage[0][1].split()[0] for stage in stages()} == {"python:${PYTHON}", "build"}
     (argument,) = re.findall(r"^ARG (.*=.*)$", read("Dockerfile"), re.MULTILINE)
     assert re.fullmatch(r"PYTHON=\d+\.\d+-slim@sha256:[0-9a-f]{64}", argument)
 
 
 def test_what_comes_from_outside_has_the_hash_that_is_written_down() -> None:
     """Or is not from outside: what was built here is installed without looking anywhere else."""
-    installs = [run for run in said(stages()[0], "RUN") if "pip" in run and " install " in run]
+    installs = [run for run in said(chain(with_console=True)[0], "RUN") if "pip" in run and " install " in run]
 
-    assert len(installs) == 3
+    assert len(installs) == 5
     assert all("--require-hashes" in run or {"--no-index", "--no-deps"} <= set(run.split()) for run in installs)
     assert {part for run in installs for part in run.split() if part.startswith("requirements/")} == {
         "requirements/build.txt",
+        "requirements/console.txt",
         "requirements/image.txt",
     }
 
@@ -104,33 +122,36 @@ def test_the_classes_of_the_whole_api_are_left_out_and_nobody_misses_them(tmp_pa
     assert told.stdout.split() == [str(library)], told.stderr
 
 
-def test_it_runs_as_nobody_in_particular() -> None:
+@IMAGES
+def test_it_runs_as_nobody_in_particular(*, with_console: bool) -> None:
     """By number, or Kubernetes could not tell that it is not root."""
-    (user,) = said(stages()[1], "USER")
+    (user,) = said(chain(with_console=with_console)[1], "USER")
 
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user)
 
 
-def test_bytecode_is_compiled_after_all_is_installed() -> None:
-    runs = said(stages()[0], "RUN")
+@IMAGES
+def test_bytecode_is_compiled_after_all_is_installed(*, with_console: bool) -> None:
+    runs = said(chain(with_console=with_console)[0], "RUN")
 
     assert "pip" in runs[-2]
     assert "install" in runs[-2]
     assert shlex.split(runs[-1])[:3] == ["python", "-m", "compileall"]
 
 
-def test_what_is_installed_goes_where_it_is_found() -> None:
-    build, final = stages()
+@IMAGES
+def test_what_is_installed_goes_where_it_is_found(*, with_console: bool) -> None:
+    build, final = chain(with_console=with_console)
     (venv,) = [shlex.split(run)[-1] for run in said(build, "RUN") if " venv " in run]
 
-    assert said(final, "COPY") == [f"--from=build {venv} {venv}"]
+    assert [copy.split()[1:] for copy in said(final, "COPY")] == [[venv, venv]]
     assert any(f"PATH={venv}/bin:$PATH" in env for env in said(final, "ENV"))
     assert said(final, "ENTRYPOINT") == ['["multikueue"]']
     assert "multikueue" in pyproject()["project"]["scripts"]
 
 
 def test_the_context_has_what_is_copied_and_no_more() -> None:
-    copied = {part for copy in said(stages()[0], "COPY") for part in copy.split()[:-1]}
+    copied = {part for copy in said(chain(with_console=True)[0], "COPY") for part in copy.split()[:-1]}
     let_in = {line.removeprefix("!") for line in read(".dockerignore").splitlines() if line.startswith("!")}
 
     assert copied == let_in
@@ -139,4 +160,11 @@ def test_the_context_has_what_is_copied_and_no_more() -> None:
         path.partition("/")[0] for path in pyproject()["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     }
     project = pyproject()["project"]
-    assert copied == {"pyproject.toml", "requirements", project["readme"], *project["license-files"], *packages}
+    assert copied == {
+        "pyproject.toml",
+        "requirements",
+        project["readme"],
+        *project["license-files"],
+        *packages,
+        "console",
+    }

@@ -16,7 +16,7 @@ from tests.project.files import DOCS, ROOT, blocks, code, read, section
 LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([\w-]+))?\)")
 VARIABLE = re.compile(rf"\b{ENV_PREFIX}[A-Z][A-Z_]*\b")
 TEST = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
-NO_SETTINGS = {"MULTIKUEUE_TEST_CONTEXTS", "MULTIKUEUE_CONFIG"}
+NO_SETTINGS = {"MULTIKUEUE_TEST_CONTEXTS", "MULTIKUEUE_CONFIG", "MULTIKUEUE_HISTORY"}
 AMBIGUOUS = re.compile(
     r"\bkubectl\b(?! kueue)[^|;`\n]*?[\s,]((?:workloads?|wl)(?:/[\w-]+)?)(?=[\s,'\"`]|$)", re.MULTILINE
 )

@@ -190,7 +190,7 @@ def commands(folder: Path) -> list[list[str]]:
         origin = DEPLOY.parent / part
         copy = shutil.copytree if origin.is_dir() else shutil.copyfile
         copy(origin, source / part)
-    text = (DEPLOY.parent / "Dockerfile").read_text().partition("\nFROM python:${PYTHON}\n")[0]
+    text = (DEPLOY.parent / "Dockerfile").read_text().partition("\nFROM build AS build-console\n")[0]
     lines = [line.removeprefix("RUN ") for line in text.splitlines() if line.startswith("RUN ")]
     ours = [shlex.split(line.replace("/opt/multikueue", str(folder / "multikueue"))) for line in lines]
     return [[str(python / "bin" / "python"), *line[1:]] for line in ours]

@@ -26,6 +26,42 @@ app.kubernetes.io/component: manager
 {{ toYaml $object }}
 {{- end }}
 
+{{/* The name of an image. */}}
+{{- define "multikueue.image" -}}
+{{- $tag := .image.tag | default .root.Chart.AppVersion -}}
+{{- print .image.repository (ternary (print "@" .image.digest) (print ":" $tag) (ne .image.digest "")) -}}
+{{- end }}
+
+{{/* Says of a pod where it runs, and how its images are pulled. Prints nothing. */}}
+{{- define "multikueue.placed" }}
+{{- range $name := list "imagePullSecrets" "priorityClassName" "nodeSelector" "tolerations" "affinity" }}
+{{- with index $.root.Values $name }}
+{{- $_ := set $.pod $name . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* One object of the console, with its values. */}}
+{{- define "multikueue.console" }}
+{{- $values := .root.Values.console }}
+{{- if eq .object.kind "Deployment" }}
+{{- $pod := .object.spec.template.spec }}
+{{- range $container := $pod.containers }}
+{{- $_ := set $container "image" (include "multikueue.image" (dict "root" $.root "image" $values.image)) }}
+{{- if eq $container.name "console" }}
+{{- $_ := set $container "args" (concat $container.args $values.arguments) }}
+{{- end }}
+{{- end }}
+{{- include "multikueue.placed" (dict "root" .root "pod" $pod) }}
+{{- else if eq .object.kind "PersistentVolumeClaim" }}
+{{- $_ := set .object.spec.resources.requests "storage" $values.storage.size }}
+{{- with $values.storage.className }}
+{{- $_ := set $.object.spec "storageClassName" . }}
+{{- end }}
+{{- end }}
+{{- include "multikueue.object" . }}
+{{- end }}
+
 {{/* One object of the base, with labels, and selectors where its kind has them. */}}
 {{- define "multikueue.base" }}
 {{- $labels := fromYaml (include "multikueue.labels" .root) }}

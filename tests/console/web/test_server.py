@@ -28,9 +28,10 @@ from multikueue_console.history.store import RunHistory
 from multikueue_console.watch.fleet_watch import FleetWatch, scope_of
 from multikueue_console.web import server as module
 from multikueue_console.web import sessions
-from multikueue_console.web.rights import OpenAccess, Person, ReviewedAccess
+from multikueue_console.web.rights import OpenAccess, Person, ReviewedAccess, Visible
 from multikueue_console.web.server import Connect, ConsoleServer, Options
 from multikueue_simulator.serving.serve import USERS, Plan, Sandbox
+from tests.project.files import objects, read
 
 pytestmark = pytest.mark.anyio
 
@@ -487,3 +488,38 @@ async def test_who_may_see_one_namespace_watches_that_one(office: Office, tmp_pa
     assert [row.workload for row in watch.feed] == ["of-alice"]
     assert watch.seen.cluster_queues is None
     assert watch.story(ObjectKey("team-a", "of-alice")) is not None
+
+
+async def test_the_account_of_the_deployment_may_do_what_the_console_does_and_no_more(tmp_path: Path) -> None:
+    roles = [body for body in objects(read("deploy/components/console/rights.yaml")) if body["kind"] == "ClusterRole"]
+    binding = {
+        "apiVersion": RBAC,
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "multikueue-console"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "multikueue-console"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "console"}],
+    }
+    plan = Plan(workers=0, rbac=True, users={**USERS, "console": (), "alice": ()})
+    async with Sandbox(plan, folder=tmp_path) as sandbox, anyio.create_task_group() as tasks:
+        site, clock = sandbox["manager"], SystemClock()
+        async with Client.connect(await from_kubeconfig(site.kubeconfig("admin"))) as admin:
+            for plural, bodies in (("clusterroles", roles), ("clusterrolebindings", [binding])):
+                for body in bodies:
+                    await admin.request("POST", f"/apis/{RBAC}/{plural}", body=body)
+        async with Client.connect(await from_kubeconfig(site.kubeconfig("console"))) as client:
+            watch = FleetWatch(client, await scope_of(client, [], "default"), clock)
+            await tasks.start(watch.run)
+            access = ReviewedAccess(client, clock.monotonic)
+            alice = await access.person(site.cluster.users.token("alice"))
+            assert alice is not None
+            assert await access.visible(alice, ["default"]) == Visible(frozenset(), frozenset())
+            for kind in (kinds.RESOURCE_FLAVORS, kinds.NAMESPACES, kinds.JOBS):
+                await client.list(kind)
+            for refused in (kinds.SECRETS, kinds.PODS):
+                with pytest.raises(Forbidden):
+                    await client.list(refused)
+            with anyio.fail_after(10):
+                while None in (watch.seen.cluster_queues, watch.seen.clusters, watch.seen.configs, watch.seen.checks):
+                    await watch.changed.wait()
+            assert watch.scope == ("",)
+            tasks.cancel_scope.cancel()
