@@ -233,6 +233,8 @@ async def test_an_action_says_first_what_will_happen(show: Show, chrome: Browser
         page = seen.page
         await page.get_by_role("button", name="Hold …").click()
         await page.get_by_text("does not queue until it is released").wait_for()
+        effect = f"Keeps {row.namespace}/{row.workload} waiting until `multikueue workloads release`."
+        await page.get_by_text(effect).wait_for()
         await page.get_by_role("button", name="Leave it").click()
         await page.get_by_role("button", name="Hold …").click()
         await page.get_by_role("button", name="Do it").click()

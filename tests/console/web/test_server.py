@@ -402,6 +402,35 @@ async def test_an_action_is_done_with_the_rights_of_who_asks(office: Office) -> 
         assert await act(office, url, "admin", "/api/clusters/nowhere/cordon") == 404
 
 
+async def test_before_an_action_its_effect_is_told_in_the_words_of_the_command(office: Office) -> None:
+    async def effect(url: str, who: str, path: str) -> tuple[int, str]:
+        async with office.web.get(f"{url}/api/{path}/effect", headers=office.as_(who)) as answer:
+            told = await answer.json()
+            return answer.status, told.get("effect", told.get("error", ""))
+
+    mine = "workloads/team-a/of-alice"
+    oslo: Tree = {"apiVersion": KUEUE, "kind": "MultiKueueCluster", "metadata": {"name": "oslo"}}
+    source = {"kubeConfig": {"location": "oslo", "locationType": "Secret"}}
+    await office.admin.create(kinds.MULTIKUEUE_CLUSTERS, "", {**oslo, "spec": {"clusterSource": source}})
+    with anyio.fail_after(10):
+        while ObjectKey("", "oslo") not in (office.watch.seen.clusters or {}):
+            await office.watch.changed.wait()
+    async with acting(office) as url:
+        told = {name: (await effect(url, "admin", f"{mine}/{name}"))[1] for name in ACTIONS if name[0] in "hrpc"}
+        held = "until `multikueue workloads release`."
+        assert told["hold"] == f"Keeps team-a/of-alice waiting {held}"
+        assert told["requeue"] == "Queues team-a/of-alice again."
+        assert told["release"] == "There is nothing to do any more."
+        assert told["cancel"] == "Deletes workload/of-alice in namespace team-a."
+        assert told["priority"] == "Changes the priority class of workload/of-alice."
+        stops = "stops what runs there and queues it again: nothing"
+        assert await effect(url, "admin", "clusters/oslo/drain") == (200, f"Cordons oslo, and {stops}.")
+        assert await effect(url, "admin", "clusters/oslo/uncordon") == (200, "Uncordons oslo.")
+        assert (await effect(url, "alice", "clusters/oslo/drain"))[0] == 403  # she may not list all that runs there
+        assert (await effect(url, "bob", f"{mine}/cancel"))[0] == 404
+    assert (await effect(office.url, "admin", f"{mine}/hold"))[0] == 404, "actions are switched off"
+
+
 async def test_a_workload_is_cancelled_by_those_who_may_delete_it(office: Office) -> None:
     cancel = "/api/workloads/team-a/of-alice/cancel"
     async with acting(office) as url:

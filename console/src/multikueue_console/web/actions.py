@@ -21,14 +21,16 @@ class ActionRefused(MultiKueueError):
 
 
 class Action(msgspec.Struct, frozen=True):
-    """A change of one object, a workload or else a cluster. `says`: what will happen, as it is shown before. `asks`: for one
-    word more, which `do` gets; empty if it takes none.
+    """A change of one object, a workload or else a cluster. `says`: what it means, for each object alike. `effect`: what will
+    happen to this object, as it is now, in a sentence; both are shown before. `asks`: for one word more, which `do` gets; empty
+    if it takes none.
 
-    `do` raises ActionRefused, ApiError and ClusterUnreachable.
+    `do` and `effect` raise ActionRefused, ApiError and ClusterUnreachable.
     """
 
     says: str
     do: Callable[[ClusterClient, ObjectKey, str], Awaitable[None]]
+    effect: Callable[[ClusterClient, ObjectKey], Awaitable[str]]
     asks: str = ""
     is_of_workload: bool = True
 

@@ -166,6 +166,8 @@ class ConsoleServer:
             web.post("/api/workloads/{namespace}/{name}/{action:[a-z]+}", self._act),
             web.post("/api/clusters/{name}/{action:[a-z]+}", self._act),
             web.post("/api/buttons/{name}", self._press),
+            web.get("/api/workloads/{namespace}/{name}/{action:[a-z]+}/effect", self._effect),
+            web.get("/api/clusters/{name}/{action:[a-z]+}/effect", self._effect),
         ]
 
     # --- every request ---
@@ -444,23 +446,34 @@ class ConsoleServer:
         body = await self._pages.part(key, request.match_info["what"], request[_SESSION].person)
         return web.Response(body=body, content_type="application/json")
 
+    async def _effect(self, request: web.Request) -> web.Response:
+        """What an action would do to one object, as it is now and with the rights of who asks."""
+        action, key = await self._meant(request)
+        async with self._connect(request[_SESSION].person) as client:
+            return _json({"effect": await action.effect(client, key)})
+
     async def _act(self, request: web.Request) -> web.Response:
         """Change one object, with the rights of who asks: the API server decides whether they may."""
+        action, key = await self._meant(request)
+        word = str((await request.post()).get("word", "")).strip()
+        if bool(word) is not bool(action.asks) or len(word) > MOST_WORD:
+            raise web.HTTPBadRequest(text=f"expected {action.asks or 'nothing more'}")
+        async with self._connect(request[_SESSION].person) as client:
+            await action.do(client, key, word)
+        return _json({})
+
+    async def _meant(self, request: web.Request) -> tuple[Action, ObjectKey]:
+        """The action that is meant, and the object."""
         if not self._options.actions:
             raise web.HTTPNotFound(text="actions are switched off: `multikueue console --actions` allows them")
         of_workload = "namespace" in request.match_info
         action = self._options.actions.get(request.match_info["action"])
         if action is None or action.is_of_workload is not of_workload:
             raise web.HTTPNotFound(text="there is no such action")
-        word = str((await request.post()).get("word", "")).strip()
-        if bool(word) is not bool(action.asks) or len(word) > MOST_WORD:
-            raise web.HTTPBadRequest(text=f"expected {action.asks or 'nothing more'}")
         key = await self._key(request) if of_workload else ObjectKey("", request.match_info["name"])
         if not of_workload and key not in (self._watch.seen.clusters or {}):
             raise web.HTTPNotFound(text=f"there is no cluster {key.name} that you may see")
-        async with self._connect(request[_SESSION].person) as client:
-            await action.do(client, key, word)
-        return _json({})
+        return action, key
 
     async def _press(self, request: web.Request) -> web.Response:
         cluster = str((await request.post()).get("cluster", ""))

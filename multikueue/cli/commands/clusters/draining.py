@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from multikueue.errors import MultiKueueError
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["DRAIN_ANNOTATION", "RunningPolicy", "drain", "drain_now"]
+__all__ = ["DRAIN_ANNOTATION", "RunningPolicy", "drain", "drain_intent", "drain_now"]
 
 DRAIN_ANNOTATION = "multikueue.dev/drain-at"
 """On the pods of what runs on a worker that is drained by signal: until when they have time, as RFC 3339. A program reads it
@@ -157,6 +157,12 @@ def _there(
         for name in names
     }
     return running, waiting
+
+
+async def drain_intent(client: ClusterClient, name: str) -> str:
+    """What `drain_now` does to a worker as it is now, as the command announces it. Raises ApiError and ClusterUnreachable."""
+    running, waiting = _there([name], await _workloads(client))
+    return _intent(name, running[name], len(waiting[name]), DrainPolicy())
 
 
 async def drain_now(client: ClusterClient, name: str) -> None:

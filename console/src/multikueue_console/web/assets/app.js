@@ -64,7 +64,9 @@ function confirm_({ act, says, about, asks }) {
     go_.disabled = true;
     try { await ask(act, { method: "POST", body: new URLSearchParams(word ? { word: word.value } : {}) }); sure.close(); } catch (error) { told.textContent = `Refused: ${error.message}`; go_.disabled = false; }
   } }, "Do it");
-  sure.replaceChildren(h("div", { class: "stack" }, h("h2", { id: "sure-title" }, about), h("p", {}, says), word ? h("label", {}, asks, " ", word) : null, told, h("div", { class: "filters" }, go_, h("button", { type: "button", onclick: () => sure.close() }, "Leave it"))));
+  const effect = h("p", { role: "status" }, "…");
+  ask(`${act}/effect`).then(async (answer) => { effect.textContent = (await answer.json()).effect; }, (error) => { effect.textContent = error.message; });
+  sure.replaceChildren(h("div", { class: "stack" }, h("h2", { id: "sure-title" }, about), effect, h("p", { class: "dim" }, says), word ? h("label", {}, asks, " ", word) : null, told, h("div", { class: "filters" }, go_, h("button", { type: "button", onclick: () => sure.close() }, "Leave it"))));
   sure.showModal();
 }
 
