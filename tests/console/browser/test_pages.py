@@ -24,10 +24,13 @@ from multikueue_console.history.story import news_of
 from multikueue_console.model.tallies import Tally
 from multikueue_console.model.workloads import WorkloadRow
 from multikueue_console.web.buttons import Button, Buttons
+from multikueue_console.web.oidc import Issuer
 from multikueue_console.web.rights import OpenAccess
 from multikueue_console.web.server import ConsoleServer, Options
 from multikueue_simulator.demo.stage.hands import BUTTONS, CLUSTER_BUTTONS
+from testbed.ports import free_port
 from tests.console.browser.stage import Show, browser, fleet, page_on
+from tests.console.web.issuer import KnownTokens, SmallIssuer
 from tests.project.files import ROOT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(90)]
@@ -281,6 +284,26 @@ async def test_keys_of_the_demo_are_buttons_on_each_page_there_and_nowhere_else(
     async with page_on(chrome, show.server, "/queues") as seen:
         await is_live(seen.page)
         assert not await seen.page.get_by_role("region", name="Buttons of the demo").is_visible()
+
+
+async def test_a_login_by_an_issuer_on_another_site_ends_on_the_first_page(show: Show, chrome: Browser) -> None:
+    """The browser holds strict cookies back after a redirect from there; the page that goes on by itself is what helps."""
+    small, port, clock = SmallIssuer(), free_port(), SystemClock()
+    async with small.serving() as issuer:
+        here = Issuer(url=issuer.url, client=issuer.client, console=f"http://localhost:{port}")
+        options = Options(host="127.0.0.1", port=port, issuer=here)
+        connect: Any = None
+        server = ConsoleServer(show.watch, KnownTokens(small.made), connect, clock, options)
+        async with server.serving():
+            context = await chrome.new_context()
+            page = await context.new_page()
+            await page.goto(f"{here.console}/workloads?queue=training")
+            assert await axe(page) == []
+            await page.get_by_role("link", name="Log in with").click()
+            await page.wait_for_url(f"{here.console}/")
+            await page.wait_for_selector("#live.on")
+            assert {each["name"] for each in await context.cookies()} == {"multikueue-console"}
+            await context.close()
 
 
 @pytest.mark.parametrize(("width", "height"), [(360, 740), (3840, 2160)], ids=["a phone", "4K"])
