@@ -16,6 +16,7 @@ from multikueue.api.kueue.admission_checks import (
     AdmissionCheckSpec,
     Parameters,
 )
+from multikueue.api.meta import Condition
 from multikueue.api.multikueue.clusters import (
     KUBECONFIG_KEY,
     ClusterProfileRef,
@@ -69,6 +70,13 @@ class MultiKueueClusterBuilder(Builder[MultiKueueCluster]):
     def active(self, yes: bool = True, *, reason: str = ACTIVE, message: str = "Connected", at: datetime = NOW) -> Self:
         """Sets the condition Active."""
         return self._with_condition(active_condition(yes, reason, message), at)
+
+    def told(
+        self, type_: str, yes: bool = True, *, reason: str = "Told", message: str = "", at: datetime = NOW
+    ) -> Self:
+        """Sets a condition of ours."""
+        condition = Condition(type=type_, status="True" if yes else "False", reason=reason, message=message)
+        return self._with_condition(condition, at)
 
     def _with_source(self, source: ClusterSource) -> Self:
         return self._with_spec(cluster_source=source)

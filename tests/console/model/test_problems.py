@@ -31,6 +31,16 @@ def test_a_cluster_that_is_away_is_an_error_and_a_cordon_a_warning() -> None:
     assert told == [("error", "cluster/two", 2), ("warning", "cluster/three", 0), ("error", "cluster/four", 1)]
 
 
+def test_what_the_manager_tells_of_a_cluster_that_it_reaches_is_a_warning_with_the_command_that_tells_more() -> None:
+    (problem,) = of_clusters(
+        [ClusterRow("oslo", "Active", notes=("its credential ends soon", "is drained: 1 running"))]
+    )
+
+    assert (problem.level, problem.about) == ("warning", "cluster/oslo")
+    assert problem.text == "oslo: its credential ends soon; is drained: 1 running"
+    assert problem.commands == ("multikueue doctor oslo",)
+
+
 def test_queues_that_admit_nothing_are_told_with_what_helps() -> None:
     held = LocalRow("team", "main", "cq", 1, 0, 0, is_held=True)
     check = admission_check("mk").active(False, message="no clusters").build()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from multikueue.api.kueue.workload import Workload, workload_spec
+from multikueue.api.multikueue.clusters import DRAINED, IN_FLEET
 from multikueue.testing import NOW
 from multikueue_console.model.clusters import cluster_rows
 from multikueue_console.model.fleet import Flow, picture_of
@@ -119,3 +120,24 @@ def test_clusters_come_in_the_order_of_their_numbers_with_their_states() -> None
     ]
     assert [each.message for each in found] == ["", "", "no answer", ""]
     assert [each.configs for each in found] == [(), ("all",), ("all",), ()]
+
+
+def test_a_cluster_has_what_its_conditions_tell_beside_its_state() -> None:
+    end = "its credential ends at 2026-12-04T00:00:00Z: register the cluster again"
+    clusters = [
+        multikueue_cluster("a").active().build(),
+        multikueue_cluster("b").active(message=f"Connected; {end}").build(),
+        multikueue_cluster("c").active(False, reason="BadKubeConfig", message=end).build(),
+        multikueue_cluster("d").active().told(DRAINED, False, message="workloads: 2 running").build(),
+        multikueue_cluster("e").active().told(IN_FLEET, False, reason="Held", message="too many would leave").build(),
+    ]
+    found = cluster_rows(SeenObjects(clusters={each.key: each for each in clusters}), {})
+
+    assert [each.notes for each in found] == [
+        (),
+        (end,),
+        (),
+        ("is drained: workloads: 2 running",),
+        ("stays in the fleet for now: too many would leave",),
+    ]
+    assert [each.reason for each in found] == ["", "", "BadKubeConfig", "", ""]

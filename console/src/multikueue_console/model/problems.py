@@ -34,7 +34,7 @@ class Problem(msgspec.Struct, frozen=True, gc=False):
 
 
 def of_clusters(rows: Iterable[ClusterRow]) -> Iterator[Problem]:
-    """Clusters that are away, with how many workloads they hold."""
+    """Clusters that are away, with how many workloads they hold; and what the manager tells of those that are not."""
     for row in rows:
         held = row.load.starting + row.load.running
         if row.state == "Away":
@@ -48,6 +48,11 @@ def of_clusters(rows: Iterable[ClusterRow]) -> Iterator[Problem]:
             commands = (f"multikueue clusters uncordon {row.name}",)
             text = f"{row.name} is cordoned: it gets no new workloads"
             yield Problem("warning", f"cluster/{row.name}", text, commands, ADMINISTRATOR, held)
+        if row.notes and row.state != "Away":
+            commands = (f"multikueue doctor {row.name}",)
+            yield Problem(
+                "warning", f"cluster/{row.name}", f"{row.name}: {'; '.join(row.notes)}", commands, ADMINISTRATOR
+            )
 
 
 def of_queues(seen: SeenObjects, queues: Iterable[QueueNode], local: Iterable[LocalRow]) -> Iterator[Problem]:

@@ -27,7 +27,7 @@ function turn(each) {
 
 function card(each) {
   const load = each.load, sum = load.running + load.starting + load.racing || 1;
-  const facts = { "Runs": number(load.running), "Starts": number(load.starting), "Asked": number(load.racing), "Done": number(load.done), "Failed": number(load.failed), "Quota in use": amounts(load.amounts) || "none", "In": each.configs.join(", ") || "no MultiKueueConfig", "Prices": Object.entries(each.prices).map(([name, price]) => `${name} ${price}/h`).join(", ") };
+  const facts = { "Why": each.reason, "Told": each.notes.join("; "), "Runs": number(load.running), "Starts": number(load.starting), "Asked": number(load.racing), "Done": number(load.done), "Failed": number(load.failed), "Quota in use": amounts(load.amounts) || "none", "In": each.configs.join(", ") || "no MultiKueueConfig", "Prices": Object.entries(each.prices).map(([name, price]) => `${name} ${price}/h`).join(", ") };
   const part = (kind, from, many) => s("rect", { class: kind, x: 100 * from / sum, y: 0, width: 100 * many / sum, height: 6 });
   const own = live.fleet.problems.filter((one) => one.about === `cluster/${each.name}`);
   return h("article", { class: "card stack" }, h("div", { class: "head" }, h("h2", {}, link(`/workloads?cluster=${each.name}`, each.name)), badge(each.state), each.since ? h("span", { class: "dim" }, `for ${ago(each.since)}`) : null),
