@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Page, Route
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
@@ -228,6 +229,44 @@ async def test_when_jobs_start_is_in_the_list_and_in_a_story(show: Show, chrome:
         await seen.page.get_by_text("When it starts is unknown").wait_for()
         assert seen.errors == []
     show.starts.clear()
+
+
+CHOICE = {
+    "strategy": "composed",
+    "reason": "the best of two",
+    "workers": [
+        {
+            "worker": "oslo",
+            "nominated": True,
+            "total": 0.81,
+            "scores": [
+                {"scorer": "price", "weight": 2, "value": 0.9, "reason": "2.50 an hour"},
+                {"scorer": "data", "weight": 1, "reason": "nothing is known of its data"},
+            ],
+        },
+        {"worker": "dublin", "filter": "labels", "refused": "it has no label zone"},
+    ],
+}
+
+
+async def test_scores_by_part_are_shown_for_a_workload_that_waits(show: Show, chrome: Browser) -> None:
+    async def answer(route: Route) -> None:
+        await route.fulfill(json={"choice": CHOICE})
+
+    async with page_on(chrome, show.server) as seen:
+        page = seen.page
+        await page.route("**/api/workloads/*/*", answer)
+        await page.goto(f"{show.server.url}/strategies")
+        scores = page.get_by_role("group", name="Scores by part")
+        await scores.get_by_role("columnheader", name=re.compile("price .* 2")).wait_for()
+        await scores.get_by_role("cell", name="0.90 2.50 an hour").wait_for()
+        await scores.get_by_role("cell", name="unknown nothing is known of its data").wait_for()
+        await scores.get_by_role("cell", name="refused by labels: it has no label zone").wait_for()
+        picked = await page.get_by_role("combobox", name="Workload").evaluate("(each) => each.options[1].value")
+        await page.get_by_role("combobox", name="Workload").select_option(picked)
+        await page.wait_for_url("**/strategies?of=*")
+        assert await axe(page) == []
+        assert (seen.errors, seen.elsewhere) == ([], [])
 
 
 async def test_an_action_says_first_what_will_happen(show: Show, chrome: Browser) -> None:

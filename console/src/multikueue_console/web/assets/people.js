@@ -60,14 +60,44 @@ export function peoplePage(main) {
   return { update() { if (!timer) timer = setTimeout(draw, Math.max(0, due - performance.now())); }, query: draw, leave() { clearTimeout(timer); } };
 }
 
+/** A strategy's opinion of each worker: the total, and what each scorer gave with its weight. */
+function weights(choice) {
+  if (!choice) return [h("p", { class: "dim" }, "The manager tells nothing of it: that takes its visibility API, and your right to ask it.")];
+  if (choice.problem) return [h("p", {}, choice.problem)];
+  const parts = [...new Map((choice.workers || []).flatMap((each) => each.scores || []).map((each) => [each.scorer, each.weight || 1]))];
+  const score = (each, name) => { const part = (each.scores || []).find((one) => one.scorer === name); return part ? h("td", { class: "num" }, h("div", {}, part.value === undefined || part.value === null ? "unknown" : part.value.toFixed(2)), h("div", { class: "dim" }, part.reason || "")) : h("td", { class: "num" }); };
+  const why = (each) => (each.usable === false ? each.why : each.refused ? `refused${each.filter ? ` by ${each.filter}` : ""}: ${each.refused}` : each.nominated ? "nominated" : "");
+  return [h("p", {}, `Strategy ${choice.strategy}${choice.reason ? `: ${choice.reason}` : ""}`),
+    h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Scores by part" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Worker"), h("th", { scope: "col", class: "num" }, "Total"), parts.map(([name, weight]) => h("th", { scope: "col", class: "num" }, weight === 1 ? name : `${name} × ${number(weight)}`)), h("th", { scope: "col" }, "Then"))),
+      h("tbody", {}, (choice.workers || []).map((each) => h("tr", {}, h("td", {}, link(`/workloads?cluster=${each.worker}`, each.worker)), h("td", { class: "num" }, each.total === undefined || each.total === null ? "" : each.total.toFixed(2)), parts.map(([name]) => score(each, name)), h("td", {}, why(each)))))))];
+}
+
 export function strategiesPage(main) {
-  const how = h("section", { class: "card" }), who = h("section", { class: "card" });
-  main.append(h("div", { class: "head" }, h("h1", {}, "Strategies"), h("span", { class: "dim" }, "How workers are chosen, and who won")), how, who);
+  const how = h("section", { class: "card" }), who = h("section", { class: "card" }), scores = h("section", { class: "card" });
+  main.append(h("div", { class: "head" }, h("h1", {}, "Strategies"), h("span", { class: "dim" }, "How workers are chosen, and who won")), how, who, scores);
+  const pick = h("select", { "aria-label": "Workload", onchange: () => { go({ ...query(), of: pick.value }, true); weigh(); } }), weighed = h("div", {}, h("p", { class: "dim" }, "…"));
+  scores.append(h("h2", {}, "Scores by part"), h("p", { class: "dim" }, "What the strategy's filters and scorers say of each worker for a workload that waits, as its manager sees it now."), h("div", { class: "filters" }, h("label", {}, "Workload ", pick)), weighed);
+  let told = "", at = 0;
+  /** What the manager tells of the workload that is picked, asked for when another one is picked and every ten seconds. */
+  async function weigh() {
+    const of = pick.value;
+    if (!of) return update(weighed, h("p", { class: "dim" }, "No workload waits."));
+    if (of === told && performance.now() - at < 10000) return;
+    told = of; at = performance.now();
+    let found;
+    try { found = (await (await ask(`/api/workloads/${of}`)).json()).choice; } catch (error) { if (of === told) update(weighed, h("p", {}, error.message)); return; }
+    if (of === told) update(weighed, ...weights(found));
+  }
   const flat = (trees) => trees.flatMap((each) => [...each.queues, ...flat(each.cohorts)]);
   let due = 0, timer = 0;
   const draw = () => {
     timer = 0; due = performance.now() + 1000;
     if (!live.fleet) return;
+    const waiting = [...live.rows.values()].filter((row) => get(row, "state") === "Pending").slice(0, 200).map((row) => `${get(row, "namespace")}/${get(row, "workload")}`);
+    const wanted = query().of || pick.value;
+    update(pick, [...new Set([...(query().of ? [query().of] : []), ...waiting])].map((name) => h("option", { value: name }, name)));
+    if (wanted && [...pick.options].some((each) => each.value === wanted)) pick.value = wanted;
+    weigh();
     const queues = flat(live.fleet.trees);
     update(how, h("h2", {}, "By queue"), queues.length ? h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Strategies by queue" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ...["ClusterQueue", "Strategy", "Checks"].map((each) => h("th", { scope: "col" }, each)))), h("tbody", {}, queues.map((each) => h("tr", {}, h("td", {}, link(`/queues/${each.name}`, each.name)), h("td", {}, each.strategy || (each.checks.length ? "the manager's default" : "none: it runs where it was submitted")), h("td", {}, each.checks.join(", "))))))) : h("p", { class: "dim" }, "ClusterQueues are not for you to see."));
     const won = new Map();
@@ -85,5 +115,5 @@ export function strategiesPage(main) {
       h("tbody", {}, names.map((name) => { const sum = won.get(name) || { won: 0, failed: 0, waited: 0 }; return h("tr", {}, h("td", {}, link(`/workloads?cluster=${name}`, name)), ...[number(sum.won), all ? `${number(100 * sum.won / all)} %` : "", number(asked[name] || 0), number(sum.failed), sum.won ? span(sum.waited / sum.won) : ""].map((value) => h("td", { class: "num" }, value))); })))));
   };
   draw();
-  return { update() { if (!timer) timer = setTimeout(draw, Math.max(0, due - performance.now())); }, leave() { clearTimeout(timer); } };
+  return { update() { if (!timer) timer = setTimeout(draw, Math.max(0, due - performance.now())); }, query: draw, leave() { clearTimeout(timer); } };
 }
