@@ -429,7 +429,11 @@ def test_the_network_policy_lets_in_what_is_served_and_nothing_else() -> None:
     assert spec["podSelector"]["matchLabels"] == SELECTED
     assert spec["policyTypes"] == ["Ingress"]
     assert set(everybody) == {"ports"}
-    assert scrapers["from"] == [{"namespaceSelector": {"matchLabels": {"metrics": "enabled"}}}]
+    console = {"matchLabels": {**SELECTED, "app.kubernetes.io/component": "console"}}
+    assert scrapers["from"] == [
+        {"namespaceSelector": {"matchLabels": {"metrics": "enabled"}}},
+        {"podSelector": console},
+    ]
     assert scrapers["ports"] == [{"port": "metrics"}]
     assert {port["port"] for port in everybody["ports"]} == set(ports("standalone")) - {"metrics"}
     assert set(ports("standalone")) == {name for overlay in OVERLAYS for name in ports(overlay)}

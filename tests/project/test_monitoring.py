@@ -19,6 +19,7 @@ from multikueue.controllers.metrics import collector
 from multikueue.controllers.metrics.collector import StateCollector
 from multikueue.settings import Quota
 from multikueue.telemetry.metrics import KUEUE, TURNS, Metrics
+from multikueue_console.model import worker_figures
 from tests.controllers.table import table
 from tests.project.files import ROOT, objects, read, rows, section
 from tests.project.test_commands import COMMANDS, calls
@@ -136,6 +137,19 @@ def test_each_query_is_well_formed_as_far_as_brackets_and_quotes_go(query: str) 
         assert bare.count(opening) == bare.count(closing)
     assert all(re.search(r"\b(rate|increase)\([^()]*$", bare[: found.start()]) for found in re.finditer(r"\[", bare))
     assert set(re.findall(r'le="([^"]*)"', query)) <= {str(float(bound)) for bound in TURNS}
+
+
+def test_what_the_console_reads_is_served(served: dict[str, set[str]]) -> None:
+    of_worker, of_calls = {"cluster"}, {"cluster", "verb"}
+    read_ = {
+        worker_figures.REACH: {"cluster", "status"},
+        worker_figures.EXPIRY: of_worker,
+        worker_figures.CONCURRENCY: of_worker,
+        worker_figures.SECONDS: of_calls,
+        worker_figures.CALLS: of_calls,
+    }
+
+    assert {name: served.get(name) for name in read_} == read_
 
 
 def test_each_alert_says_how_bad_it_is_what_helps_and_where_more_is() -> None:

@@ -23,6 +23,7 @@ from multikueue.telemetry import logs
 from multikueue_console.history.outlook import Forecast
 from multikueue_console.history.story import news_of
 from multikueue_console.model.tallies import Tally
+from multikueue_console.model.worker_figures import WorkerFigures
 from multikueue_console.model.workloads import WorkloadRow
 from multikueue_console.web.buttons import Button, Buttons
 from multikueue_console.web.oidc import Issuer
@@ -229,6 +230,20 @@ async def test_when_jobs_start_is_in_the_list_and_in_a_story(show: Show, chrome:
         await seen.page.get_by_text("When it starts is unknown").wait_for()
         assert seen.errors == []
     show.starts.clear()
+
+
+async def test_clusters_show_what_the_managers_metrics_tell(show: Show, chrome: Browser) -> None:
+    figures = WorkerFigures(reach="connected", latency=12.5, expires=1_800_000_000, concurrency=16)
+    show.watch.tell_figures({"oslo": figures, "dublin": WorkerFigures(reach="suspect")})
+    async with page_on(chrome, show.server, "/clusters") as seen:
+        oslo, dublin = (seen.page.get_by_role("article").filter(has_text=name) for name in ("oslo", "dublin"))
+        await oslo.get_by_text("12.5 ms").wait_for()
+        await oslo.get_by_text("Credential ends").wait_for()
+        await oslo.get_by_text("Writes at a time").wait_for()
+        await dublin.get_by_text("suspect").wait_for()
+        assert await axe(seen.page) == []
+        assert seen.errors == []
+    show.watch.tell_figures({})
 
 
 CHOICE = {

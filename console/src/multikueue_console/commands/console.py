@@ -51,6 +51,10 @@ ClusterButton = Annotated[
     list[str],
     typer.Option("--cluster-button", help="The same, for one cluster, which is printed, too."),
 ]
+Metrics = Annotated[
+    str,
+    typer.Option("--metrics", help="The manager's metrics, for latency and credentials of clusters.", metavar="URL"),
+]
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")]
 
 
@@ -121,6 +125,7 @@ def console(
     cluster_button: ClusterButton = [],  # noqa: B006
     browser: Browser = True,
     url: HistoryUrl = None,
+    metrics: Metrics = "",
     *,
     oidc: OidcOptions,
     manager: ManagerOptions,
@@ -171,7 +176,7 @@ def console(
         issuer=issuer,
     )
     with opened(url) if url else nullcontext() as history:
-        run_async(lambda: _serve(manager.target, namespace, options, history, login=login, browser=browser))
+        run_async(lambda: _serve(manager.target, namespace, options, history, metrics, login=login, browser=browser))
 
 
 async def _serve(
@@ -179,6 +184,7 @@ async def _serve(
     namespaces: list[str],
     options: Options,
     history: RunHistory | None,
+    metrics: str,
     *,
     login: bool,
     browser: bool,
@@ -190,6 +196,7 @@ async def _serve(
     from multikueue.runtime.clock import SystemClock
     from multikueue_console.commands.foreseen_starts import Outlook
     from multikueue_console.watch.fleet_watch import FleetWatch, scope_of
+    from multikueue_console.watch.manager_metrics import follow_metrics
     from multikueue_console.web.rights import OpenAccess, ReviewedAccess
     from multikueue_console.web.server import ConsoleServer
 
@@ -213,6 +220,8 @@ async def _serve(
         await tasks.start(watch.run)
         if history is not None:
             tasks.start_soon(outlook.run, client, history)
+        if metrics:
+            tasks.start_soon(follow_metrics, metrics, watch, clock)
         async with server.serving() as url:
             link = url if login else f"{url}/login?ticket={server.sessions.ticket()}"
             print(link, flush=True)

@@ -11,6 +11,7 @@ from multikueue.api.meta import Condition, find_condition, natural
 from multikueue.api.multikueue.clusters import DRAINED, IN_FLEET, MultiKueueCluster, clusters_of, is_cordoned, prices_of
 from multikueue_console.model.objects import SeenObjects
 from multikueue_console.model.tallies import Load
+from multikueue_console.model.worker_figures import WorkerFigures
 from multikueue_console.model.workloads import seconds
 
 __all__ = ["ClusterRow", "cluster_rows"]
@@ -24,7 +25,7 @@ class ClusterRow(msgspec.Struct, frozen=True, gc=False):
     """`state`: Active, Away, Cordoned, Unknown as long as no manager has looked at it, or Gone for one that is no object any
     more and still has work. `since`: seconds since 1970, 0 if unknown. `reason`, `message`: those of its condition, while it is
     away. `notes`: what the manager tells of it in its conditions while it can be used, such as the end of its credential, and
-    how far it is drained or why it leaves the fleet."""
+    how far it is drained or why it leaves the fleet. `figures`: what its metrics tell, None where nobody reads them."""
 
     name: str
     state: str
@@ -36,6 +37,7 @@ class ClusterRow(msgspec.Struct, frozen=True, gc=False):
     configs: tuple[str, ...] = ()
     prices: dict[str, float] = {}
     load: Load = msgspec.field(default_factory=Load)
+    figures: WorkerFigures | None = None
 
 
 def cluster_rows(seen: SeenObjects, on: Mapping[str, Load]) -> tuple[ClusterRow, ...]:
@@ -47,7 +49,7 @@ def cluster_rows(seen: SeenObjects, on: Mapping[str, Load]) -> tuple[ClusterRow,
             configs.setdefault(name, []).append(config.metadata.name)
     busy = {name for name, load in on.items() if load.racing + load.starting + load.running}
     rows = (
-        _row(objects[name], tuple(configs.get(name, ())), on.get(name, Load()))
+        _row(objects[name], tuple(configs.get(name, ())), on.get(name, Load()), seen.figures.get(name))
         if name in objects
         else ClusterRow(name=name, state="Unknown" if seen.clusters is None else "Gone", load=on[name])
         for name in sorted({*objects, *busy}, key=natural)
@@ -55,7 +57,7 @@ def cluster_rows(seen: SeenObjects, on: Mapping[str, Load]) -> tuple[ClusterRow,
     return tuple(rows)
 
 
-def _row(cluster: MultiKueueCluster, configs: tuple[str, ...], load: Load) -> ClusterRow:
+def _row(cluster: MultiKueueCluster, configs: tuple[str, ...], load: Load, figures: WorkerFigures | None) -> ClusterRow:
     active = find_condition(cluster.status.conditions, ACTIVE)
     is_away = active is not None and active.status != "True"
     cordoned = is_cordoned(cluster)
@@ -71,6 +73,7 @@ def _row(cluster: MultiKueueCluster, configs: tuple[str, ...], load: Load) -> Cl
         configs=configs,
         prices=dict(prices_of(cluster)),
         load=load,
+        figures=figures,
     )
 
 

@@ -23,6 +23,7 @@ from multikueue.api.kueue.workload import (
 from multikueue.api.meta import Condition, ObjectKey, ObjectMeta, decoder, encode
 from multikueue.api.multikueue.clusters import MultiKueueCluster, MultiKueueConfig
 from multikueue_console.model.attempts import Attempt
+from multikueue_console.model.worker_figures import WorkerFigures
 
 __all__ = ["LAST_APPLIED", "SeenObjects", "slim_job", "slim_workload"]
 
@@ -37,7 +38,8 @@ _NOTHING = msgspec.Raw(b"{}")
 class SeenObjects:
     """Objects as last seen. A mapping that is None is of a kind that may not be listed.
 
-    `jobs`: those that run, by UID. `attempts`: what became of each workload so far, by key.
+    `jobs`: those that run, by UID. `attempts`: what became of each workload so far, by key. `figures`: what the manager's
+    metrics tell of its workers, by name.
     """
 
     workloads: Mapping[ObjectKey, Workload] = field(default_factory=dict)
@@ -49,6 +51,7 @@ class SeenObjects:
     configs: Mapping[ObjectKey, MultiKueueConfig] | None = None
     clusters: Mapping[ObjectKey, MultiKueueCluster] | None = None
     attempts: Mapping[ObjectKey, tuple[Attempt, ...]] = field(default_factory=dict)
+    figures: Mapping[str, WorkerFigures] = field(default_factory=dict)
 
     def cluster_queue_of(self, queue: ObjectKey) -> str:
         """The ClusterQueue behind a LocalQueue; empty if that is not known."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -24,6 +24,7 @@ from multikueue_console.model.lines import lines_of, places_in
 from multikueue_console.model.objects import SeenObjects, slim_job, slim_workload
 from multikueue_console.model.stories import Story, story_of
 from multikueue_console.model.tallies import Tally, merged
+from multikueue_console.model.worker_figures import WorkerFigures
 from multikueue_console.model.workloads import Observer, WorkloadRow
 from multikueue_console.watch.feed import Feed
 from multikueue_console.watch.tables import KeptTable
@@ -175,6 +176,12 @@ class FleetWatch:
             self.health[plural] = why
         self.touch()
 
+    def tell_figures(self, figures: Mapping[str, WorkerFigures], why: str = "") -> None:
+        """Takes what the manager's metrics tell of its workers. `why`: they cannot be read, and why not."""
+        if (figures, why) != (self.seen.figures, self.health.get("metrics", "")):
+            self.seen.figures = figures
+            self._told("metrics", not why, why)
+
     # --- changes ---
 
     def _workload_changed(self, key: ObjectKey, before: Workload | None, now: Workload | None) -> None:
@@ -315,6 +322,7 @@ class FleetWatch:
             checks=seen.checks if kinds.ADMISSION_CHECKS.plural in shared else None,
             configs=seen.configs if kinds.MULTIKUEUE_CONFIGS.plural in shared else None,
             clusters=seen.clusters if kinds.MULTIKUEUE_CLUSTERS.plural in shared else None,
+            figures=seen.figures,
         )
 
     def story(self, key: ObjectKey, told: Any = None) -> Story | None:

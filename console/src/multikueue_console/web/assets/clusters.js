@@ -1,6 +1,6 @@
 // Clusters: whether each can be used, and what is there.
 
-import { action, ago, amounts, badge, h, link, number, s, update } from "./dom.js";
+import { action, ago, amounts, badge, h, link, number, s, update, when } from "./dom.js";
 import { live } from "./live.js";
 import { query } from "./route.js";
 import { problems } from "./overview.js";
@@ -27,7 +27,8 @@ function turn(each) {
 
 function card(each) {
   const load = each.load, sum = load.running + load.starting + load.racing || 1;
-  const facts = { "Why": each.reason, "Told": each.notes.join("; "), "Runs": number(load.running), "Starts": number(load.starting), "Asked": number(load.racing), "Done": number(load.done), "Failed": number(load.failed), "Quota in use": amounts(load.amounts) || "none", "In": each.configs.join(", ") || "no MultiKueueConfig", "Prices": Object.entries(each.prices).map(([name, price]) => `${name} ${price}/h`).join(", ") };
+  const told = each.figures || {};
+  const facts = { "Reached": told.reach === "connected" ? "" : told.reach, "Answers in": told.latency ? `${number(told.latency)} ms` : "", "Writes at a time": each.figures && told.reach === "connected" ? number(told.concurrency || 0) : "", "Credential ends": told.expires ? when(told.expires) : "", "Why": each.reason, "Told": each.notes.join("; "), "Runs": number(load.running), "Starts": number(load.starting), "Asked": number(load.racing), "Done": number(load.done), "Failed": number(load.failed), "Quota in use": amounts(load.amounts) || "none", "In": each.configs.join(", ") || "no MultiKueueConfig", "Prices": Object.entries(each.prices).map(([name, price]) => `${name} ${price}/h`).join(", ") };
   const part = (kind, from, many) => s("rect", { class: kind, x: 100 * from / sum, y: 0, width: 100 * many / sum, height: 6 });
   const own = live.fleet.problems.filter((one) => one.about === `cluster/${each.name}`);
   return h("article", { class: "card stack" }, h("div", { class: "head" }, h("h2", {}, link(`/workloads?cluster=${each.name}`, each.name)), badge(each.state), each.since ? h("span", { class: "dim" }, `for ${ago(each.since)}`) : null),
