@@ -23,6 +23,7 @@ from multikueue.api.jobs.pod import (
 )
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey, encode
+from multikueue.controllers.workers.connection import outbox as module
 from multikueue.controllers.workers.connection.refused_calls import WORDS
 from multikueue.dispatch.copies.effects import CreateJob, CreateWorkload, DeleteJob, FindJob
 from multikueue.dispatch.copies.plan import Absent, Copied, Found, Plan, Running
@@ -870,6 +871,23 @@ async def test_a_copy_of_a_long_name_is_made_where_kueue_can_read_it(
     assert (cluster.find(kinds.WORKLOADS, key) is not None) is is_made
     assert world.store.worker("w1").expectations.is_passed_over(key) is not is_made
     assert len([path for path in paths if path.startswith("/apis")]) == asked
+
+
+@pytest.mark.parametrize(("pod_sets", "runs_on"), [(10, ["w1"]), (8, [])], ids=["Kueue 0.18", "an older one"])
+async def test_a_job_is_made_beside_a_copy_of_a_long_name_by(
+    pod_sets: int, runs_on: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy may be there from before its Kueue was replaced."""
+    world, key = await dispatched()
+
+    async def request(_method: str, path: str) -> bytes:
+        return encode(documents(PLAIN, pod_sets)[path])
+
+    monkeypatch.setattr(world.workers["w1"], "request", request)
+    monkeypatch.setattr(module, "LONGEST_NAME", len(key.name) - 1)
+    runs(world, key, "w1")
+    await world.outboxes["w1"].reconcile(key)
+    assert world.runs_on() == runs_on
 
 
 # What is sent is what was counted.
