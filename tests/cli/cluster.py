@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode, urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -66,6 +66,8 @@ class Cluster(clusters.Cluster):
         self.served, self.denied, self.longest, self.signs = served, denied or set(), longest, signs
         self.documents = dict(documents or {})
         self.sent: list[str] = []
+        self.in_its_thread: Callable[..., Any] = lambda call, *given: call(*given)
+        """Where it is served: a watch there hears of what is done in its own thread."""
         self.change(NAMESPACES, ObjectKey("", "kube-system"), {"metadata": {"uid": f"{name}-1"}})
         self.server.users.add("admin", MASTERS, token=ADMIN_TOKEN)
 
@@ -73,7 +75,7 @@ class Cluster(clusters.Cluster):
         """Have an object, given as value or as tree, as if somebody had made it before."""
         tree: Tree = msgspec.json.decode(msgspec.json.encode(item))
         tree["metadata"].setdefault("creationTimestamp", "2026-01-01T12:00:00Z")
-        self.put(kind, tree)
+        self.in_its_thread(self.put, kind, tree)
 
     def named(self, kind: Kind[Any], name: str, namespace: str = "") -> Tree | None:
         return self.find(kind, ObjectKey(namespace, name))
@@ -180,4 +182,6 @@ def serve(cluster: Cluster, authority: Authority) -> Iterator[str]:
     gate = AuthorizationFilter(cluster.api, cluster.server.authorizer)
     front_end = FrontEnd(gate, cluster.server.users, authority=authority, now=cluster.now, name=cluster.name)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(front_end):
+        before, cluster.in_its_thread = cluster.in_its_thread, portal.call
         yield front_end.url
+        cluster.in_its_thread = before

@@ -1,4 +1,4 @@
-"""The manifests of deploy/ agree with each other and with the program. No kubectl is needed to see that."""
+"""The manifests of deploy/, in one file: they agree with each other and with the program. No kubectl is needed to see that."""
 
 from __future__ import annotations
 

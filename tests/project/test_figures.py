@@ -7,13 +7,13 @@ import pytest
 from tests.project.figures import figures, words
 
 MOST = {
-    "modules": 370,
-    "lines": 69_500,
-    "settings": 110,
+    "modules": 373,
+    "lines": 69_800,
+    "settings": 111,
     "methods of a class, at most": 36,
     "parameters of a function, at most": 9,
     "private helpers with one caller": 0.63,
-    "words of prose in the docs": 50_900,
+    "words of prose in the docs": 52_200,
 }
 """A figure that falls takes its bound along."""
 

@@ -1,4 +1,4 @@
-"""The pages in a real browser, on the simulation: `make test-console`."""
+"""The pages in a real browser on the simulation, in one file: `make test-console`."""
 
 from __future__ import annotations
 

@@ -348,7 +348,7 @@ class Invariants:
         over = sum(pods["count"] for pods in status.get("reclaimablePods") or ())
         if self.plan.layout.core and self._tried_before(local):
             # The local job's counters never decrease. So Kueue gives back, or does not reserve again, what was over in an
-            # attempt before, and the job begins anew on its worker.
+            # attempt before, and the job begins again on its worker.
             assigned, over = local["spec"]["podSets"], 0
         counted = sum(each.get("count") or 1 for each in assigned) - over
         runs = 0
