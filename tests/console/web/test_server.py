@@ -257,6 +257,46 @@ async def test_a_right_that_is_taken_away_ends_what_is_seen(office: Office) -> N
     assert (await office.get("/api/workloads/team-a/of-alice", "alice"))[0] == 404
 
 
+@pytest.mark.parametrize("pages", [1, 50])
+async def test_more_open_pages_ask_the_cluster_for_nothing_more(
+    office: Office, monkeypatch: pytest.MonkeyPatch, pages: int
+) -> None:
+    """All live on one watch, and on one look at the rights of a person every few seconds."""
+    monkeypatch.setattr(module, "MOST_STREAMS", pages)
+    asked, start = list[str](), Client._start
+    live, seen = ([anyio.Event() for _ in range(pages)] for _ in range(2))
+
+    def counted(self: Client, request: Any, *args: Any, **more: Any) -> Any:
+        asked.append(f"{request.method} {request.target}")
+        return start(self, request, *args, **more)
+
+    async def page(number: int) -> None:
+        async with office.web.get(f"{office.url}/api/stream", headers=office.as_("alice")) as answer:
+            name = ""
+            async for raw in answer.content:
+                field, _, value = raw.decode().rstrip("\n").partition(": ")
+                name = value if field == "event" else name
+                if field == "data" and name == "whole":
+                    live[number].set()
+                if field == "data" and name == "rows" and "more" in {row[2] for row in json.loads(value)}:
+                    seen[number].set()
+                    return
+
+    async with anyio.create_task_group() as tasks:
+        with anyio.fail_after(20):
+            for number in range(pages):
+                tasks.start_soon(page, number)
+            for each in live:
+                await each.wait()
+            monkeypatch.setattr(Client, "_start", counted)
+            await office.admin.create(kinds.WORKLOADS, "team-a", workload("more", "team-a", "main"))
+            for each in seen:
+                await each.wait()
+    reviews = [each for each in asked if "reviews" in each]
+    assert len(asked) - len(reviews) == 1, "the workload itself"
+    assert len(reviews) <= 4
+
+
 async def test_streams_are_bounded(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ALL_STREAMS", 0)
 
