@@ -67,7 +67,7 @@ class Cluster(clusters.Cluster):
         self.documents = dict(documents or {})
         self.sent: list[str] = []
         self.in_its_thread: Callable[..., Any] = lambda call, *given: call(*given)
-        """Where it is served: a watch there hears of what is done in its own thread."""
+        """While it is served, a watch hears at once only of what is done in the thread of its server."""
         self.change(NAMESPACES, ObjectKey("", "kube-system"), {"metadata": {"uid": f"{name}-1"}})
         self.server.users.add("admin", MASTERS, token=ADMIN_TOKEN)
 
@@ -75,7 +75,7 @@ class Cluster(clusters.Cluster):
         """Have an object, given as value or as tree, as if somebody had made it before."""
         tree: Tree = msgspec.json.decode(msgspec.json.encode(item))
         tree["metadata"].setdefault("creationTimestamp", "2026-01-01T12:00:00Z")
-        self.in_its_thread(self.put, kind, tree)
+        self.put(kind, tree)
 
     def named(self, kind: Kind[Any], name: str, namespace: str = "") -> Tree | None:
         return self.find(kind, ObjectKey(namespace, name))

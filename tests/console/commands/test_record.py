@@ -109,8 +109,8 @@ def test_with_a_file_of_notices_it_tells_what_starts(world: World, tmp_path: Pat
         file.write_text(f"{{to: '{address}', queues: [{{queue: team/main, notices: [started]}}]}}")
         with recording(f"sqlite:///{tmp_path / 'history.db'}", "--notices", str(file)):
             started = submitted("new").reserved("cq", at=now).cluster_name("east").admitted(at=now)
-            world.manager.add(WORKLOADS, running("old").build())
-            world.manager.add(WORKLOADS, started.build())
+            for each in (running("old"), started):
+                world.manager.in_its_thread(world.manager.add, WORKLOADS, each.build())
             event = Hook.taken.get(timeout=PATIENCE)
     assert (event["subject"], event["type"]) == ("team/new", "dev.multikueue.workload.started")
     assert Hook.taken.empty()
