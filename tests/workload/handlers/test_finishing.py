@@ -216,6 +216,7 @@ def test_one_that_runs_under_a_finished_workload_is_waited_for() -> None:
     copy = admitted_copy().finished(at=NOW - timedelta(hours=1))
     decision = decided(won("w1"), worker("w1", copy, remote_job()), is_job_finished=False)
     assert (decision.again_after, decision.status) == (None, won("w1").build().status)
+    assert told(decision) == [], "nor is it read"
 
 
 def test_an_end_without_a_time_is_not_waited_for_for_ever() -> None:

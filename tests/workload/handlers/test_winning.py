@@ -15,6 +15,7 @@ from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.testing import NOW
 from multikueue.workload.case import MAX_NOMINATED
 from multikueue.workload.decide import decide
+from multikueue.workload.handlers.winning import record_win
 from multikueue.workload.phases import Phase
 from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import (
@@ -251,6 +252,19 @@ def test_a_stale_job_in_the_way_is_removed_first(remotes: tuple[Remote, ...], ac
     assert told(decided(reserved().nominated("w1"), *remotes)) == actions
 
 
+def test_a_stale_job_that_does_not_go_is_told_a_minute_after_the_reservation() -> None:
+    local = reserved().nominated("w1")
+    since = local.build().condition("QuotaReserved")
+    assert since is not None
+    assert since.last_transition_time is not None
+    soon, late = (
+        decided(local, *STALE["on another worker"][0], now=since.last_transition_time + timedelta(seconds=after))
+        for after in (59, 61)
+    )
+    assert (soon.events, [event.type for event in late.events]) == ((), ["Warning"])
+    assert "left of an earlier attempt" in check_of(late.status)[1]
+
+
 def test_a_check_that_is_added_again_is_ready_where_the_job_runs() -> None:
     runs = worker("w1", admitted_copy(), remote_job())
     decision = decided(reserved().admitted().cluster_name("w1"), runs)
@@ -285,6 +299,25 @@ def test_a_winner_is_recorded_as_nominated_before_it_gets_the_job_and_before_its
         for each in (before, there):
             assert each.status is not None
             assert (each.status.nominated_cluster_names, each.again_after) == (recorded, timedelta())
+
+
+@pytest.mark.parametrize(
+    ("local", "cluster", "again"),
+    [
+        pytest.param(reserved().nominated("w1"), "w1", None, id="it was nominated"),
+        pytest.param(reserved().nominated("w2"), "w1", None, id="others were, and there is place for one more"),
+        pytest.param(reserved().cluster_name("w2").nominated("w1"), None, timedelta(), id="another name goes first"),
+        pytest.param(reserved().cluster_name("w1").nominated("w1"), "w1", None, id="its own name stays"),
+    ],
+)
+def test_a_win_is_recorded_in_one_write_unless_another_one_is(
+    local: WorkloadBuilder, cluster: str | None, again: timedelta | None
+) -> None:
+    """Kueue's webhook lets `clusterName` change to nothing, and not to another name."""
+    asked = but(worker("w1", admitted_copy(), remote_job()), asked=ATTEMPT, until=NOW + timedelta(seconds=70))
+    outcome = record_win(case_of(local, asked), ())
+    assert outcome.status is not None
+    assert (outcome.status.cluster_name, outcome.again_after) == (cluster, again)
 
 
 PINNED = Slice(is_elastic=True, stays="w1")
