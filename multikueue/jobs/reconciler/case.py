@@ -240,8 +240,9 @@ class JobCase(msgspec.Struct, frozen=True):
 
     def is_awaiting_winner(self, workload: Workload) -> bool:
         """Whether the job was admitted before its queue had a check, and has no winner: a job started here could not be
-        copied any more. The check may be in the queue, and not yet in its Workload."""
-        is_dispatched = self.view.is_dispatched or self.view.is_queue_multikueue
+        copied any more. The check may be in the queue, and not yet in its Workload; or the queue is gone for a moment. What is
+        for workers alone, and waits where none of that comes, is told so (`is_stranded`)."""
+        is_dispatched = self.view.is_dispatched or self.view.is_queue_multikueue or is_whole(self.adapter)
         ours = is_dispatched and self.adapter.unmanaged_reason(self.view.job) is None
         return ours and not workload.status.cluster_name
 

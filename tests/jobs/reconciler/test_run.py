@@ -236,12 +236,21 @@ def test_a_job_that_runs_here_goes_where_its_flavor_is() -> None:
     [
         pytest.param({"is_dispatched": True}, id="its Workload has our check"),
         pytest.param({"workloads": (become(BLUE, lambda w: w.cluster_name("w1")),)}, id="it has a winner"),
-        pytest.param({"job": HELD}, id="it is managed by us, so nothing of it runs here"),
     ],
 )
 def test_one_that_does_not_run_here_is_told_nothing(view: dict[str, Any]) -> None:
     (action,) = actions(replace(here(LOCAL, BLUE), **view))
 
+    assert isinstance(action, PatchJob)
+    assert action.patch["spec"] == START.patch["spec"]
+
+
+def test_one_that_is_managed_by_us_is_started_nowhere_while_its_queue_is_gone() -> None:
+    """It had quota and a check before. Started here it could not be copied once both are back, and would wait for ever."""
+    view = replace(here(LOCAL, BLUE), job=HELD)
+    assert actions(view) == ()
+    won = become(BLUE, lambda w: w.cluster_name("w1"))
+    (action,) = actions(replace(view, workloads=(won,)))
     assert isinstance(action, PatchJob)
     assert action.patch["spec"] == START.patch["spec"]
 
