@@ -197,6 +197,15 @@ def test_whom_others_overtook_by_luck_has_their_time_too(a: Course, b: Course, q
     assert (violation.text.split()[0] if violation else "") == ("a" if is_noticed else "")
 
 
+@pytest.mark.parametrize(("is_honest", "is_noticed"), [(True, True), (False, False)], ids=["an honest one", "a liar's"])
+def test_what_a_liar_has_won_is_not_judged_and_keeps_others_waiting(is_honest: bool, is_noticed: bool) -> None:
+    """It may run here for as long as the liar says, and be over at once without: then it is itself what took longer."""
+    here = {"a": Course(71.0, 65.0, SAME), "b": Course(64.0, 11.0, SAME, is_honest=is_honest)}
+    without = {"a": Course(15.0, 11.0, SAME), "b": Course(16.0, 12.0, SAME)}
+    violation = held_up(PLAN, here, without)
+    assert (violation.text.split()[0] if violation else "") == ("b" if is_noticed else "")
+
+
 @pytest.mark.parametrize(("made", "is_noticed"), [(SAME, False), (LATER, True)], ids=["an elder", "a younger one"])
 def test_who_was_before_an_elder_without_adversaries_has_no_right_to_that(made: str, is_noticed: bool) -> None:
     """A younger one may come into the second between the end of what is in an elder's way and the next look at that."""

@@ -97,12 +97,14 @@ class Violation:
 @dataclass(frozen=True, slots=True)
 class Course:
     """The course of a job, in seconds of the world: when it ended, and when a worker first had admitted its Workload; the
-    Workload's creationTimestamp, which is its place in the queue; and which worker that was."""
+    Workload's creationTimestamp, which is its place in the queue; and which worker that was. `is_honest`: no liar has
+    won it, so its times are its own; one that a liar has won may still keep others waiting."""
 
     ended: float
     admitted: float = 0.0
     created: str = ""
     winner: str = ""
+    is_honest: bool = True
 
 
 @dataclass(slots=True)
@@ -214,12 +216,12 @@ class Invariants:
             self.broken("valid", now, text)
 
     def courses(self) -> dict[str, Course]:
-        """The course of each undisturbed job that was not won by a liar and whose Workload was Finished at last."""
+        """The course of each undisturbed job whose Workload was Finished at last."""
         liars = {act.liar for act in self.plan.adversaries if act.liar}
         return {
-            name: Course(at, *self._turns.get(name, ()))
+            name: Course(at, *self._turns.get(name, (0.0, "", "")), not self._winners[name] & liars)
             for name, at in self._over.items()
-            if name not in self.injector.disturbed and not self._winners[name] & liars
+            if name not in self.injector.disturbed
         }
 
     def _lease(self, write: Write) -> None:
@@ -657,8 +659,8 @@ def held_up(plan: Plan, courses: Mapping[str, Course], without: Mapping[str, Cou
     admitted before it.
     """
     for job in plan.jobs:
-        if job.name in courses and job.name in without:
-            here, there = courses[job.name], without[job.name]
+        here, there = courses.get(job.name), without.get(job.name)
+        if here is not None and there is not None and here.is_honest and there.is_honest:
             took, would = here.ended - max(job.at, _kept_waiting(plan, job, courses, without)), there.ended - job.at
             if took > 2 * would + SLACK + sum(act.patience for act in plan.adversaries):
                 return Violation(
