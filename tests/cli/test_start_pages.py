@@ -23,9 +23,11 @@ from structlog.testing import capture_logs
 from multikueue.kube.auth.credentials import from_kubeconfig
 from multikueue.manager.process import manage
 from multikueue.settings import InForce, Settings, VisibilityApi, Webhook
+from multikueue_simulator.definitions import managed_service_accounts
 from multikueue_simulator.serving.serve import MANAGER, USERS, Plan, Sandbox
+from testbed import ocm
 from testbed.client import Client, eventually
-from testbed.objects import JOB, MULTIKUEUE_CLUSTER
+from testbed.objects import JOB, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from testbed.ports import free_port
 from tests.cli.field import Field, as_one
 from tests.project.files import ROOT, blocks, read
@@ -41,11 +43,16 @@ NOT_RUN = {
     "kubectl --context manager apply --server-side -k kind-configs/crds": "simulated clusters have the definitions",
     "export MULTIKUEUE_": "the manager of the test has the same settings, on loopback",
     "multikueue convert -f queues.yaml |": "tests/real/test_conversion.py converts and applies",
+    "kubectl annotate multikueueclusters worker-7": "tests/controllers/fleet lets workers leave by that annotation",
+    "kubectl annotate multikueuecluster worker-1 multikueue.dev/cluster-uid-": "no cluster takes the place of another one",
 }
 """How a line begins, and why it is not run."""
 
 USER, MADE = "alice", "hello-x2k4p"
 APPLY = re.compile(r"kubectl --context (\S+) apply -f (\S+)")
+ASKS = re.compile(r"multikueue (clusters register --from|queues sync|doctor --fix)(?!.*--dry-run)")
+FINDS = "multikueue doctor"
+"""What it ends with depends on what it finds."""
 FOR = re.compile(r"for worker in ([\w -]+); do (.*\$worker.*); done")
 
 
@@ -111,10 +118,11 @@ class Reader:
         words = shlex.split(line.replace(MADE, self.job), comments=True)[1:]
         if f"as {USER}" in line:
             words += ["--kubeconfig", str(self.sandbox[MANAGER].kubeconfig(USER))]
+        words += ["--yes"] if ASKS.match(line) else []
 
         async def yet() -> str:
             ended = await self.field.run(*words)
-            assert ended.code == 0, f"{line}\n{ended.out}{ended.err}"
+            assert ended.code == 0 or line.startswith(FINDS), f"{line}\n{ended.out}{ended.err}"
             return ended.out
 
         self.done.append(await (eventually(yet) if self.job else yet()))
@@ -177,6 +185,25 @@ async def test_a_worker_comes_and_goes_as_the_page_of_installation_says(reader: 
         await reader.do(line)
 
     assert await reader.field.manager.list(MULTIKUEUE_CLUSTER) == []
+
+
+async def test_a_fleet_is_registered_from_an_empty_hub_as_its_page_says_and_runs_a_job(reader: Reader) -> None:
+    """The hub has two clusters and a ClusterProfile. After the page comes the quickstart, which finds them registered."""
+    served, manager = reader.sandbox[MANAGER], reader.field.manager
+    served.define("ocm", "cluster-profiles")
+    served.cluster.install(managed_service_accounts())
+    for name in ("worker-1", "worker-2"):
+        await manager.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        await ocm.register_cluster(manager, name, labels={"region": "eu-west"})
+    await manager.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
+    for line in (each for each in commands("docs/clusters.md") if each.startswith(("multikueue ", "kubectl "))):
+        await reader.do(line)
+    for config in ("everywhere", "eu"):
+        body = await manager.get(MULTIKUEUE_CONFIG, config)
+        assert sorted(body["spec"]["clusters"]) == ["worker-1", "worker-2"]
+    for line in commands("docs/quickstart.md"):
+        await reader.do(line)
+    assert "worker-" in reader.done[-1]
 
 
 async def test_what_the_readme_shows_has_its_reason(reader: Reader) -> None:
