@@ -64,7 +64,9 @@ def _evict_if_preempted(life: Life) -> bool:
     if not life.case.local.has(QUOTA_RESERVED):
         life.due.append(life.now)  # the reservation is written first: otherwise it would pass for one still to come
         return False
-    life.status = transitions.preempt(life.status, eviction, generation=life.generation, now=life.now)
+    life.status = transitions.preempt(
+        life.status, eviction, unseen=life.unseen, generation=life.generation, now=life.now
+    )
     life.status = keep_time(life.status, life.case.queues.cluster_queue, generation=life.generation, now=life.now)
     life.tell("Normal", "EvictedDueToPreempted", eviction.message)
     life.tell("Normal", PREEMPTED, eviction.message)

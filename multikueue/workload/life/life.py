@@ -66,6 +66,13 @@ class Life:
         return self.case.job.may_run or is_holding(self.case)
 
     @property
+    def unseen(self) -> tuple[str, ...]:
+        """The nominated workers that were not seen since the start of the process, and are not lost."""
+        named, after = self.status.nominated_cluster_names, self.rules.lost_after
+        hidden = {r.cluster for r in self.case.remotes if not r.link.is_known and not r.is_lost(self.now, after)}
+        return tuple(name for name in named if name in hidden)
+
+    @property
     def end(self) -> Finish | None:
         """How the workload has ended, if it has. A job starts once its workload is admitted, so it cannot fail to before."""
         job, local = self.case.job, self.case.local
@@ -112,7 +119,13 @@ class Life:
 
     def evict(self, reason: str, message: str, *, cause: str = "") -> None:
         self.status = transitions.evict(
-            self.status, reason=reason, message=message, cause=cause, generation=self.generation, now=self.now
+            self.status,
+            reason=reason,
+            message=message,
+            cause=cause,
+            unseen=self.unseen,
+            generation=self.generation,
+            now=self.now,
         )
         evicted = find_condition(self.status.conditions, EVICTED)
         assert evicted is not None

@@ -134,24 +134,35 @@ def _is_awaiting_topology(status: WorkloadStatus) -> bool:
 
 
 def evict(
-    status: WorkloadStatus, *, reason: str, message: str, cause: str = "", generation: int, now: datetime
+    status: WorkloadStatus,
+    *,
+    reason: str,
+    message: str,
+    cause: str = "",
+    unseen: tuple[str, ...] = (),
+    generation: int,
+    now: datetime,
 ) -> WorkloadStatus:
     """Begin an eviction. The workload keeps its quota until nothing of it runs any more: `release`.
 
-    The winner stays recorded until then: a process that starts meanwhile must know where something may still run.
+    The winner stays recorded until then: a process that starts meanwhile must know where something may still run. So do the
+    nominated workers that this process has not seen yet (`unseen`), where its predecessor may have made the job.
     """
     full_reason = f"{reason}DueTo{cause}" if cause and reason == DEACTIVATED else reason
     status = put_condition(status, EVICTED, "True", reason=full_reason, message=message, generation=generation, now=now)
     return replace(
         without_nomination(reset_checks(status, now=now)),
+        nominated_cluster_names=unseen,
         scheduling_stats=_counted(status.scheduling_stats, reason=reason, cause=cause),
     )
 
 
-def preempt(status: WorkloadStatus, eviction: Eviction, *, generation: int, now: datetime) -> WorkloadStatus:
+def preempt(
+    status: WorkloadStatus, eviction: Eviction, *, unseen: tuple[str, ...] = (), generation: int, now: datetime
+) -> WorkloadStatus:
     """Begin an eviction because another workload needs the quota."""
     message = eviction.message
-    status = evict(status, reason=PREEMPTED, message=message, generation=generation, now=now)
+    status = evict(status, reason=PREEMPTED, message=message, unseen=unseen, generation=generation, now=now)
     return put_condition(
         status, PREEMPTED, "True", reason=eviction.cause.value, message=message, generation=generation, now=now
     )

@@ -12,11 +12,13 @@ from msgspec.structs import replace
 from multikueue.api.kueue.compatibility import NEWEST
 from multikueue.api.kueue.workload import BACKFILLED, FITS_NO_WORKER, AdmissionCheckState, RequeueState
 from multikueue.api.meta import ConditionStatus, find_condition, render_time
+from multikueue.dispatch.remote import Remote
 from multikueue.quota.workload.outcome import Cause, Eviction
 from multikueue.workload.case import Case
 from multikueue.workload.decision_rules import WaitForPodsReady
 from tests.builders import NOW, WorkloadBuilder, cluster_queue
 from tests.quota.builders import SECOND, after, knowing, step
+from tests.workload.builders import away, but, worker
 from tests.workload.life.steps import (
     ADMISSION,
     LOCAL,
@@ -49,6 +51,35 @@ def test_an_evicted_workload_keeps_its_quota_while_it_holds() -> None:
     evicted = workload().admitted().evicted("Preempted", message="for another").build()
 
     assert step(evicted, facts(may_run=True)).status is evicted.status
+
+
+@pytest.mark.parametrize(
+    ("remote", "kept"),
+    [
+        pytest.param(away(but(worker("w1"), is_known=False)), ("w1",), id="nobody has seen it since the start"),
+        pytest.param(away(but(worker("w1"), is_known=False), since=NOW - timedelta(days=1)), (), id="it is lost"),
+        pytest.param(away(worker("w1")), (), id="it was seen, and had no job"),
+        pytest.param(worker("w1"), (), id="it is there"),
+        pytest.param(away(but(worker("w3"), is_known=False)), (), id="it was not nominated"),
+    ],
+)
+@pytest.mark.parametrize("by", ["a stopped queue", "another workload"])
+def test_a_nomination_outlives_an_eviction_where_nobody_has_seen_its_worker(
+    remote: Remote, kept: tuple[str, ...], by: str
+) -> None:
+    """The process before may have made the job there, and nothing else tells of it: its quota would be given back, and its
+    result lost. `is_holding` reads it."""
+    local = workload().reserved().nominated("w1", "w2").build()
+    known = (
+        facts(NOW, remotes=(remote,), queue=QUEUE.stopped("HoldAndDrain"))
+        if by == "a stopped queue"
+        else facts(NOW, remotes=(remote,), preemption=FOR_ANOTHER)
+    )
+    status = step(local, known).status
+    evicted = find_condition(status.conditions, "Evicted")
+    assert evicted is not None
+    assert evicted.status == "True"
+    assert status.nominated_cluster_names == kept
 
 
 def test_and_gives_it_back_when_nothing_runs_any_more() -> None:
