@@ -147,6 +147,21 @@ def test_what_fits_no_worker_gives_way_and_says_so(monkeypatch: pytest.MonkeyPat
     watching(body, replace(PLAN, jobs=(HUGE,)))
 
 
+def test_what_ran_while_somebody_raised_a_quota_need_not_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.workload.phases.can_fit_nowhere", lambda _group: False)
+
+    async def body(watch: Watch) -> None:
+        key = ObjectKey(NAMESPACE, watch.workload()["metadata"]["name"])
+        stamp = watch.workload()["status"]["conditions"][0]["lastTransitionTime"]
+        over = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": "", "lastTransitionTime": stamp}
+        conditions = [*watch.workload()["status"]["conditions"], over]
+        watch.world.manager.patch(kinds.WORKLOADS, key, {"status": {"conditions": conditions}}, subresource="status")
+        await watch.look(70)
+        assert "fits" not in watch.broken
+
+    watching(body, replace(PLAN, jobs=(HUGE,)))
+
+
 def test_what_fits_and_has_not_ended_beside_what_fits_nowhere_is_noticed() -> None:
     async def body(watch: Watch) -> None:
         await watch.look(70)

@@ -216,7 +216,8 @@ class StateInvariants:
         """A workload that fits no worker holds quota only until all workers were asked."""
         huge, known = self._huge().get(seen.owner(workload)), (workload["metadata"]["uid"], "quota")
         calm = all(self._is_calm(name, now) and worker.kueue.is_running for name, worker in self.world.workers.items())
-        if huge is None or now >= huge.room_at or not calm or not seen.is_true(workload, QUOTA_RESERVED):
+        holds = seen.is_true(workload, QUOTA_RESERVED) and not seen.is_true(workload, FINISHED)
+        if huge is None or now >= huge.room_at or not calm or not holds:
             self._since.pop(known, None)
         elif now - self._since.setdefault(known, now) > PROMPT + self._asking and now > huge.room_at - PROMPT:
             self.broken("fits", now, f"{huge.name} fits no worker, and keeps its quota")
@@ -244,13 +245,14 @@ class StateInvariants:
         return None
 
     def _fits_nowhere(self, now: float) -> None:
-        """Just before a worker grows: each workload that fits nowhere has a condition that says so, and all other jobs
-        have ended."""
+        """Just before a worker grows: each workload that fits nowhere, and did not while somebody raised a quota for a moment,
+        has a condition that says so, and all other jobs have ended."""
         for huge in self._huge().values():
             if not huge.room_at - LOOKS_EVERY <= now < huge.room_at:
                 continue
             told = [w for w in self.world.manager.all(kinds.WORKLOADS, NAMESPACE) if seen.owner(w) == huge.name]
-            if not any((seen.condition(w, FITS_NO_WORKER) or {}).get("message") for w in told):
+            is_told = any((seen.condition(w, FITS_NO_WORKER) or {}).get("message") for w in told)
+            if not is_told and not any(seen.is_true(w, FINISHED) for w in told):
                 self.broken("fits", now, f"{huge.name} fits no worker, and does not say so")
             for job in self.world.manager.all(kinds.JOBS, NAMESPACE):
                 if job["metadata"]["name"] != huge.name and not seen.result(job):
