@@ -54,6 +54,15 @@ def test_who_slept_through_a_return_cannot_tell_it_from_none(sleep: tuple[float,
     assert seen.away_since(HOST, 9.0, gap=1.0) == expected
 
 
+@pytest.mark.parametrize(
+    ("sleep", "expected"), [((4.2, 8.5), 2.0), ((4.2, 6.0), None)], ids=["until just now", "before"]
+)
+def test_who_slept_since_a_return_has_not_seen_it(sleep: tuple[float, float], expected: float | None) -> None:
+    seen = faults((2.0, 4.0))
+    seen.sleeps.append(sleep)
+    assert seen.away_since(HOST, 9.0, gap=1.0) == expected
+
+
 def test_nobody_can_reach_a_host_while_what_keeps_everybody_away_lasts() -> None:
     assert faults((2.0, None), (1.0, 4.0)).deaf_since(HOST, 9.0) == 2.0
     assert faults((2.0, None), source="manager-0").deaf_since(HOST, 9.0) is None

@@ -66,7 +66,7 @@ class FaultLog:
             if fault.begin - self._asleep(until, fault.begin) > until + gap:
                 since = fault.begin
             until = max(until, self._end(fault, now, gap, news))
-        return since if since is not None and until + gap >= now else None
+        return since if since is not None and now - self._asleep(until, now) <= until + gap else None
 
     def away_from(self, replica: str, host: str, now: float, *, gap: float, news: str) -> float | None:
         """The time since when that replica has been without the host, up to now: by its own links, and by what cuts
