@@ -8,7 +8,7 @@ from tests.project.figures import figures, words
 
 MOST = {
     "modules": 373,
-    "lines": 69_800,
+    "lines": 69_850,
     "settings": 111,
     "methods of a class, at most": 36,
     "parameters of a function, at most": 9,
