@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,8 +144,17 @@ def queue(
             if cpu_there:
                 await client.create(objects.cluster_queue(where, quota={"cpu": cpu_there}))
             await client.create(_local(ground, name, where if cpu_there else ground.there, local_there))
+        if not is_there:  # else the calls to workers give the manager the time to hear of it
+            with suppress(AssertionError):
+                await eventually(lambda: _is_known(ground, name), timeout=5)
 
     return make
+
+
+async def _is_known(ground: Ground, name: str) -> bool:
+    """Whether the manager has heard of the LocalQueue: its webhook lets a job of an unknown queue pass as it is."""
+    body = await ground.manager.get(LOCAL_QUEUE, name, ground.namespace)
+    return bool((body.get("status") or {}).get("conditions"))
 
 
 def _local(ground: Ground, name: str, where: str, spec: Tree | None) -> Tree:

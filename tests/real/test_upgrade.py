@@ -14,7 +14,7 @@ from testbed.helm import helm
 from testbed.kubeconfig import dump
 from testbed.objects import JOB
 from tests.real.chronicle import chronicle
-from tests.real.deployment import NAMESPACE
+from tests.real.deployment import NAMESPACE, withdraw
 from tests.real.harness import Manager, Team, played, team
 from tests.real.installed import POD, Version, built, node, previous, rolled_out, today
 from tests.real.skipping import needs_programs
@@ -91,6 +91,8 @@ async def test_it_is_upgraded_and_rolled_back_under_load_and_loses_nothing_and_s
 
     async with bed.manager.client() as client, node(bed, tmp_path, versions) as pods:
         await client.apply(objects.namespace(NAMESPACE))
+        for body in template(program, versions["last"].chart, *chosen).values():
+            await withdraw(client, body)  # tests before this one may have left theirs, which are not Helm's
         await run("install", "multikueue", versions["last"].chart, *chosen, "--set", "image.tag=last")
         await rolled_out(client, tag="last")
         async with team(bed) as members, chronicle(members) as record, played(members, after=0.2) as starts:
