@@ -69,8 +69,8 @@ class Life:
     def unseen(self) -> tuple[str, ...]:
         """The nominated workers that were not seen since the start of the process, and are not lost."""
         named, after = self.status.nominated_cluster_names, self.rules.lost_after
-        hidden = {r.cluster for r in self.case.remotes if not r.link.is_known and not r.is_lost(self.now, after)}
-        return tuple(name for name in named if name in hidden)
+        away = {r.cluster for r in self.case.remotes if not r.link.is_known and not r.is_lost(self.now, after)}
+        return tuple(name for name in named if name in away)
 
     @property
     def end(self) -> Finish | None:

@@ -1,4 +1,4 @@
-"""The invariants of states: some are checked from time to time, others at the end of a run."""
+"""The invariants of states: some are checked from time to time, others at the end of a run, in one file."""
 
 from __future__ import annotations
 
