@@ -260,6 +260,11 @@ class Workload(Object):
                 return condition.status == "True"
         return False
 
+    def since(self, type_: str) -> datetime | None:
+        """When the condition of that type became True; None if it is not, or does not say when."""
+        found = self.condition(type_)
+        return found.last_transition_time if found is not None and found.status == "True" else None
+
 
 def without_nomination(status: WorkloadStatus) -> WorkloadStatus:
     """The status without nominated clusters, and without the condition about them."""

@@ -74,27 +74,26 @@ class Traces:
             self._ended(old, new)
 
     def _waited(self, new: Workload) -> None:
-        reserved = _since(new, QUOTA_RESERVED)
+        reserved = new.since(QUOTA_RESERVED)
         requeued = new.condition(REQUEUED)
         since = requeued.last_transition_time if requeued is not None else new.metadata.creation_timestamp
         if since is not None and reserved is not None:
-            self._span(new, ("wait", attempt_of(new).partition("/")[0]), since, reserved)
+            self._span(new, ("wait", _mark(attempt_of(new))), since, reserved)
 
     def _attempt_ended(self, old: Workload, new: Workload | None) -> None:
-        reserved = _since(old, QUOTA_RESERVED)
+        reserved = old.since(QUOTA_RESERVED)
         if reserved is None:
             return
-        seen, mark = new or old, attempt_of(old).partition("/")[0]
-        problem, end = self._end_of(seen if new is not None else None)
-        admitted = _since(old, ADMITTED) or _since(seen, ADMITTED)
-        ready = _since(old, PODS_READY) or _since(seen, PODS_READY)
-        cluster = old.status.cluster_name or seen.status.cluster_name or ""
+        seen, mark = new or old, _mark(attempt_of(old))
+        problem, end = self._end_of(new)
+        admitted = old.since(ADMITTED) or seen.since(ADMITTED)
+        ready = old.since(PODS_READY) or seen.since(PODS_READY)
         facts = {
-            "cluster": cluster,
+            "cluster": old.status.cluster_name or seen.status.cluster_name or "",
             "cluster_queue": old.status.admission.cluster_queue if old.status.admission else "",
         }
-        self._span(old, ("attempt", mark), reserved, end, facts=facts, problem=problem)
         own = ("attempt", mark)
+        self._span(old, own, reserved, end, facts=facts, problem=problem)
         nominated = old.condition(NOMINATED)
         asked = nominated.last_transition_time if nominated is not None else None
         self._span(old, ("dispatch", mark), asked or reserved, admitted or end, parent=own, facts=facts)
@@ -128,7 +127,7 @@ class Traces:
         if old is None or new is not None or not self._is_acting() or not worker.link.is_known:
             return
         local, made = self._store.workloads.get(old.key), old.metadata.creation_timestamp
-        mark = old.metadata.annotations.get(ATTEMPT_ANNOTATION, "").partition("/")[0]
+        mark = _mark(old.metadata.annotations.get(ATTEMPT_ANNOTATION, ""))
         if local is None or made is None or not mark:
             return
         facts = {"cluster": worker.name, "admitted": "true" if old.has(ADMITTED) else "false"}
@@ -163,6 +162,6 @@ class Traces:
         )
 
 
-def _since(workload: Workload, type_: str) -> datetime | None:
-    found = workload.condition(type_)
-    return found.last_transition_time if found is not None and found.status == "True" else None
+def _mark(attempt: str) -> str:
+    """When an attempt was reserved, of its mark, which names the workload too."""
+    return attempt.partition("/")[0]

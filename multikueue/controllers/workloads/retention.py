@@ -7,7 +7,7 @@ These are finished Workloads, and jobs whose Workload the manager itself deactiv
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import msgspec
 
@@ -40,7 +40,7 @@ class RetentionSweep(msgspec.Struct, frozen=True):
 
     async def _expire(self, workload: Workload, end: str, after: timedelta | None) -> Result:
         """Deletes the Workload or job that ended with the condition `end`, or waits until it is due."""
-        since = _since(workload, end)
+        since = workload.since(end)
         if after is None or since is None:
             return DONE
         left = since + after - self.context.now()
@@ -63,11 +63,6 @@ class RetentionSweep(msgspec.Struct, frozen=True):
         kind, subject = subject_of(self.context, job)
         message = "Deleted job: deactivation retention period expired"
         self.context.recorder.emit(kind, subject, type_="Normal", reason="Deleted", message=message)
-
-
-def _since(workload: Workload, type_: str) -> datetime | None:
-    condition = workload.condition(type_)
-    return condition.last_transition_time if condition is not None else None
 
 
 def _is_deactivated_by_us(workload: Workload) -> bool:

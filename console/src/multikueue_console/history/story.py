@@ -66,16 +66,15 @@ def _known(workload: Workload) -> Run:
 
 
 def _run(workload: Workload) -> Run | None:
-    reserved, admitted = workload.condition(QUOTA_RESERVED), workload.condition(ADMITTED)
-    admission = workload.status.admission
-    if reserved is None or reserved.status != "True" or reserved.last_transition_time is None or admission is None:
+    reserved, admission = workload.since(QUOTA_RESERVED), workload.status.admission
+    if reserved is None or admission is None:
         return None
     known, amounts = _known(workload), granted(workload)
     is_first = not (workload.status.scheduling_stats and workload.status.scheduling_stats.evictions)
     evicted = workload.condition(EVICTED)
     return Run(
         workload=known.workload,
-        attempt=render_time(reserved.last_transition_time),
+        attempt=render_time(reserved),
         namespace=known.namespace,
         name=known.name,
         queue=known.queue,
@@ -85,8 +84,8 @@ def _run(workload: Workload) -> Run | None:
         cpu=amounts.get("cpu", 0) / quantity.scale("cpu"),
         gpu=float(sum(amount for name, amount in amounts.items() if is_gpu(name))),
         queued_at=workload.metadata.creation_timestamp if is_first and evicted is None else None,
-        reserved_at=reserved.last_transition_time,
-        started_at=admitted.last_transition_time if admitted is not None and admitted.status == "True" else None,
+        reserved_at=reserved,
+        started_at=workload.since(ADMITTED),
     )
 
 

@@ -5,8 +5,6 @@ An object tells its present attempt and the end of the last one. Whoever watches
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
 from multikueue.api.kueue.workload import (
@@ -74,21 +72,16 @@ def _present(workload: Workload) -> Attempt | None:
         return None
     nominated = workload.condition(NOMINATED)
     return Attempt(
-        reserved_at=_since(workload, QUOTA_RESERVED),
+        reserved_at=workload.since(QUOTA_RESERVED),
         nominated=status.nominated_cluster_names,
         nominated_at=nominated.last_transition_time if nominated is not None else None,
         cluster=status.cluster_name or "",
-        won_at=_since(workload, ADMITTED) if status.cluster_name else None,
-        running_at=_since(workload, PODS_READY),
-        ended_at=finished.last_transition_time if finished is not None and is_over else None,
+        won_at=workload.since(ADMITTED) if status.cluster_name else None,
+        running_at=workload.since(PODS_READY),
+        ended_at=workload.since(FINISHED),
         end=(finished.reason if finished is not None else "") if is_over else "",
         is_over=is_over,
     )
-
-
-def _since(workload: Workload, type_: str) -> datetime | None:
-    found = workload.condition(type_)
-    return found.last_transition_time if found is not None and found.status == "True" else None
 
 
 def _is_same(last: Attempt, present: Attempt) -> bool:
