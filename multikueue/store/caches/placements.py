@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -38,6 +40,8 @@ ABSENCE_MEMORY = timedelta(hours=1)
 """How long the start of a cluster's absence is remembered; after that the absence counts from the first read."""
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+T = TypeVar("T", bound=Object)
+
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -94,15 +98,12 @@ def read(key: ObjectKey, placement: Placement | None, slices: Sequence[Placement
 
 def read_shared(key: ObjectKey, slices: Sequence[SharedPlacementDecision]) -> Reading:
     """Reads a decision that has no Placement: one group, in the order of its slices and of their clusters."""
-    ordered = sorted(slices, key=lambda each: (_index(each), each.metadata.name))
+    ordered = sorted(
+        slices, key=lambda each: (_counted(each.metadata.labels.get(DECISION_INDEX_LABEL, "")), each.metadata.name)
+    )
     names = dict.fromkeys(found.cluster_profile_ref.name for each in ordered for found in each.decisions)
     chosen = tuple(filter(None, names))
     return Reading((chosen,)) if chosen else Reading(problem=f"PlacementDecision {key} has decided for no cluster")
-
-
-def _index(decision: SharedPlacementDecision) -> int:
-    label = decision.metadata.labels.get(DECISION_INDEX_LABEL, "")
-    return int(label) if _NUMBER.fullmatch(label) else 0
 
 
 def _decision_of(decision: SharedPlacementDecision) -> Iterable[ObjectKey]:
@@ -158,14 +159,17 @@ def _groups(placement: Placement, slices: Sequence[PlacementDecision]) -> tuple[
 
 def _group(decision: PlacementDecision, said: dict[str, int]) -> int:
     label = decision.metadata.labels.get(GROUP_INDEX_LABEL, "")
-    return said.get(decision.metadata.name, int(label) if _NUMBER.fullmatch(label) else 0)
+    return said.get(decision.metadata.name, _counted(label))
 
 
 def _number(decision: PlacementDecision) -> tuple[int, str]:
     """The sort key of a slice: slices are numbered across all groups, at the end of their names."""
     name = decision.metadata.name
-    number = name.rpartition("-")[2]
-    return int(number) if _NUMBER.fullmatch(number) else 0, name
+    return _counted(name.rpartition("-")[2]), name
+
+
+def _counted(text: str) -> int:
+    return int(text) if _NUMBER.fullmatch(text) else 0
 
 
 def _placement_of(decision: PlacementDecision) -> Iterable[ObjectKey]:
@@ -204,8 +208,12 @@ class Placements:
         self.since: datetime | None = None
         self.trouble = "Placements are not read yet"
         self.placements: Cache[Placement] = Cache(self._placement_changed)
-        self.decisions: Cache[PlacementDecision] = Cache(self._decision_changed, indexes={"placement": _placement_of})
-        self.shared: Cache[SharedPlacementDecision] = Cache(self._shared_changed, indexes={"placement": _decision_of})
+        self.decisions: Cache[PlacementDecision] = Cache(
+            partial(self._slice_changed, _placement_of), indexes={"placement": _placement_of}
+        )
+        self.shared: Cache[SharedPlacementDecision] = Cache(
+            partial(self._slice_changed, _decision_of), indexes={"placement": _decision_of}
+        )
 
     def begin(self) -> None:
         """All Placements and decisions are read."""
@@ -268,12 +276,8 @@ class Placements:
         assert touched is not None
         self._look(touched.key)
 
-    def _decision_changed(self, old: PlacementDecision | None, new: PlacementDecision | None) -> None:
-        for key in {key for each in (old, new) if each is not None for key in _placement_of(each)}:
-            self._look(key)
-
-    def _shared_changed(self, old: SharedPlacementDecision | None, new: SharedPlacementDecision | None) -> None:
-        for key in {key for each in (old, new) if each is not None for key in _decision_of(each)}:
+    def _slice_changed(self, keys_of: Callable[[T], Iterable[ObjectKey]], old: T | None, new: T | None) -> None:
+        for key in {key for each in (old, new) if each is not None for key in keys_of(each)}:
             self._look(key)
 
     def _has_slices(self, key: ObjectKey) -> bool:
