@@ -27,6 +27,7 @@ from multikueue.api.meta import find_condition
 from multikueue.workload import fit
 from multikueue.workload.case import Case
 from multikueue.workload.decision_rules import DecisionRules
+from multikueue.workload.handlers.doubts import may_hold_unseen
 from multikueue.workload.handlers.evicting import is_holding
 from multikueue.workload.life import transitions
 
@@ -68,9 +69,8 @@ class Life:
     @property
     def unseen(self) -> tuple[str, ...]:
         """The nominated workers that were not seen since the start of the process, and are not lost."""
-        named, after = self.status.nominated_cluster_names, self.rules.lost_after
-        away = {r.cluster for r in self.case.remotes if not r.link.is_known and not r.is_lost(self.now, after)}
-        return tuple(name for name in named if name in away)
+        may_hold = {remote.cluster for remote in self.case.remotes if may_hold_unseen(self.case, remote)}
+        return tuple(name for name in self.status.nominated_cluster_names if name in may_hold)
 
     @property
     def end(self) -> Finish | None:
