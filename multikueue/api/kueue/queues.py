@@ -186,11 +186,6 @@ class CohortStatus(Value):
     fair_sharing: FairSharingStatus | None = None
 
 
-def has_manager_as_worker(queue: ClusterQueue) -> bool:
-    """Whether its jobs may run on the manager cluster too."""
-    return queue.metadata.annotations.get(MANAGER_TOO_ANNOTATION) == "true"
-
-
 class Cohort(Object):
     spec: CohortSpec = CohortSpec()
     status: CohortStatus = CohortStatus()
@@ -224,3 +219,8 @@ class ResourceFlavor(Object):
 class WorkloadPriorityClass(Object):
     value: Int64 = 0
     description: str = ""
+
+
+def has_manager_as_worker(queue: ClusterQueue) -> bool:
+    """Whether its jobs may run on the manager cluster too."""
+    return queue.metadata.annotations.get(MANAGER_TOO_ANNOTATION) == "true"

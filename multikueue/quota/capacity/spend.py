@@ -124,10 +124,9 @@ class Account(msgspec.Struct):
             is_fresh = now - known.at < SAMPLED if self.rate else abs(known.spent_by(now) - self.spent_by(now)) < 0.001
             if is_fresh and (condition.status == "True") is is_over:
                 return conditions
-        second = now.replace(microsecond=0)  # a time in an object has no fraction
-        spent = (
-            self.spent_by(now) if self.rate else self.spent_by(now) * exp(min(1.0, (now - second) / self.limit.window))
-        )
+        spent, second = self.spent_by(now), now.replace(microsecond=0)  # a time in an object has no fraction
+        if not self.rate:
+            spent *= exp(min(1.0, (now - second) / self.limit.window))
         made = Condition(
             type=SPEND_LIMIT_REACHED,
             status="True" if is_over else "False",
