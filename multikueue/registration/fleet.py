@@ -29,12 +29,12 @@ from multikueue.api.multikueue.clusters import (
     LEAVING_ANNOTATION,
     LEFT_ANNOTATION,
     MAY_LEAVE_ANNOTATION,
-    Drain,
     MultiKueueCluster,
     MultiKueueConfig,
     clusters_of,
     source_of,
 )
+from multikueue.durations import Drain
 from multikueue.registration.members import FleetMember, Inventoried
 from multikueue.registration.plan import LABELS, MOST_CLUSTERS
 

@@ -19,11 +19,11 @@ from multikueue.api.multikueue.clusters import (
     IN_FLEET,
     LEAVING_ANNOTATION,
     MAY_LEAVE_ANNOTATION,
-    Drain,
     MultiKueueCluster,
     MultiKueueConfig,
     clusters_of,
 )
+from multikueue.durations import Drain
 from multikueue.registration.fleet import FleetPlan, FleetRules, FleetSeen, FleetStep, plan_fleet
 from multikueue.registration.members import FleetMember, Inventoried
 from tests.builders import NOW, multikueue_cluster, multikueue_config

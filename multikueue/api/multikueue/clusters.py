@@ -12,8 +12,7 @@ import msgspec
 
 from multikueue.api.kueue.admission_checks import AdmissionCheck, ConditionedStatus
 from multikueue.api.meta import Condition, Object, Value
-from multikueue.durations import Drain as Drain
-from multikueue.durations import parse_drain as parse_drain
+from multikueue.durations import Drain, parse_drain
 
 KUBECONFIG_KEY = "kubeconfig"
 CORDON_ANNOTATION = "multikueue.dev/cordon"

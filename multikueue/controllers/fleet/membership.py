@@ -21,14 +21,13 @@ from multikueue.api.multikueue.clusters import (
     FLEET_LABEL,
     IN_FLEET,
     KUBECONFIG_KEY,
-    Drain,
     MultiKueueCluster,
-    parse_drain,
 )
 from multikueue.controllers.fleet.inventories import ClusterInventory, inventory_of
 from multikueue.controllers.reconcile.conditions import write_condition, write_status
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.reconcile.events import some
+from multikueue.durations import Drain, parse_drain
 from multikueue.errors import AlreadyExists, Forbidden, InvalidObject, MultiKueueError, NotFound
 from multikueue.registration.accounts import MANIFEST_WORKS
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig

@@ -23,9 +23,10 @@ from multikueue.api.kueue.workload import (
     workload_spec,
 )
 from multikueue.api.meta import Condition, ObjectKey, find_condition, without_condition
-from multikueue.api.multikueue.clusters import DRAINED, Drain, MultiKueueCluster, drain_of, drain_problem
+from multikueue.api.multikueue.clusters import DRAINED, MultiKueueCluster, drain_of, drain_problem
 from multikueue.controllers.reconcile.conditions import write_condition, write_status
 from multikueue.controllers.reconcile.context import ReconcileContext
+from multikueue.durations import Drain
 from multikueue.errors import NotFound
 from multikueue.runtime import DONE, Result
 

@@ -15,7 +15,6 @@ from multikueue.api.multikueue.clusters import (
     PRICES_ANNOTATION,
     ClusterProfileRef,
     ClusterSource,
-    Drain,
     KubeConfigSource,
     MultiKueueCluster,
     MultiKueueClusterSpec,
@@ -29,6 +28,7 @@ from multikueue.api.multikueue.clusters import (
     source_of,
     why_cordoned,
 )
+from multikueue.durations import Drain
 from tests.builders import multikueue_cluster, multikueue_config
 
 
