@@ -213,6 +213,13 @@ class Table:
     def submit(self, name: str = "job", **spec: Any) -> None:
         self.manager.put(kinds.JOBS, job_body(name, **spec))
 
+    async def begin(self, worker: str = "w1") -> None:
+        """A user submits a job, and that worker admits it."""
+        self.submit()
+        await self.settle()
+        self.admit(worker)
+        await self.settle()
+
     def workload(self, name: str = "job") -> Body:
         made = [w for w in self.manager.all(kinds.WORKLOADS) if w["metadata"].get("ownerReferences")]
         (found,) = [w for w in made if w["metadata"]["ownerReferences"][0]["name"] == name]

@@ -78,10 +78,7 @@ async def test_each_decision_on_the_straight_way_is_told_once() -> None:
 @pytest.mark.anyio
 async def test_the_straight_way_is_counted_once() -> None:
     world = table()
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     assert value(world, "kueue_quota_reserved_workloads_total", cluster_queue="cq", priority_class="") == 1
     assert value(world, "kueue_admitted_workloads_total", cluster_queue="cq") == 1
     assert value(world, "kueue_admission_checks_wait_time_seconds_count", cluster_queue="cq") == 1
@@ -104,10 +101,7 @@ async def test_the_straight_way_is_counted_once() -> None:
 @pytest.mark.anyio
 async def test_the_last_phase_is_taken_even_if_the_worker_never_says_that_the_workload_is_finished() -> None:
     world = table()
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     world.finish_job("w1")
     await world.settle()
     assert value(world, "kueue_finished_workloads_total", cluster_queue="cq") == 1
@@ -119,10 +113,7 @@ async def test_phases_add_up_to_the_whole() -> None:
     world = table()
     ticks = iter(range(1000))
     world.observer.seconds = lambda: float(next(ticks))
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     whole = value(world, "multikueue_dispatch_duration_seconds_sum")
     assert value(world, f"{PHASES}_sum") == pytest.approx(whole)
 
@@ -146,10 +137,7 @@ async def test_waits_are_measured_from_creation() -> None:
 @pytest.mark.anyio
 async def test_a_retry_an_eviction_and_the_next_attempt_are_told_and_counted() -> None:
     world = table()
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     world.evict("w1")
     entries = await told(world)
     assert names(entries) == ["retried", "evicted", "requeued"]
@@ -169,10 +157,7 @@ async def test_a_retry_an_eviction_and_the_next_attempt_are_told_and_counted() -
 @pytest.mark.anyio
 async def test_a_deactivated_workload_is_counted_by_reason_and_cause() -> None:
     world = table()
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     spec = world.workload()["spec"] | {"active": False}
     world.manager.change(kinds.WORKLOADS, world.key(), {"spec": spec})
     await world.settle()

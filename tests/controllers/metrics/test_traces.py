@@ -46,10 +46,7 @@ def facts(spans: Sequence[ReadableSpan], name: str, fact: str) -> list[str]:
 async def test_a_workload_that_ran_is_one_tree_over_all_clusters() -> None:
     traced = Traced()
     world = traced.world
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     world.run("w1")
     await world.settle()
     uid = world.workload()["metadata"]["uid"]
@@ -71,10 +68,7 @@ async def test_a_workload_that_ran_is_one_tree_over_all_clusters() -> None:
 async def test_an_eviction_ends_its_attempt_with_a_status_and_the_next_one_follows() -> None:
     traced = Traced()
     world = traced.world
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     world.evict("w1")
     await world.settle()
     first = [each for each in traced.spans() if each.name == "attempt"]

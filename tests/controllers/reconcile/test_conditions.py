@@ -121,10 +121,7 @@ async def statuses(world: Table) -> None:
 async def test_a_field_of_a_jobs_status_that_is_not_kept_is_told() -> None:
     world = table()
     strips(world, "jobs", "startTime")
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     world.run("w1")
     await world.settle()
     assert world.manager.calls.count("patch jobs/status") < 10
@@ -136,10 +133,7 @@ async def test_a_start_of_a_job_that_is_not_kept_is_told_and_tried_again(is_rest
     world = table()
     merge = world.manager.merge_patch
     strips(world, "jobs", "suspend", within="spec", is_restless=is_restless)
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     for _ in range(5):
         world.queues.jobs.add(JobKey(kinds.JOBS.name, NAMESPACE, "job"))
         await world.settle()

@@ -423,10 +423,7 @@ async def test_a_worker_that_is_taken_away_is_forgotten_with_its_series() -> Non
 
 async def test_what_runs_on_a_worker_that_is_taken_away_counts_until_it_is_lost() -> None:
     world = table()
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     clusters = await taken_away(world)
     await clusters.reconcile("w1")
     assert world.store.worker("w1").held()

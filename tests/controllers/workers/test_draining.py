@@ -17,10 +17,7 @@ pytestmark = pytest.mark.anyio
 
 async def running(world: Table) -> str:
     """The worker on which the job that is submitted runs."""
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     assert world.workload()["status"]["clusterName"] == "w1"
     return "w1"
 

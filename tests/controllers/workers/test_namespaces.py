@@ -88,10 +88,7 @@ async def test_a_manager_without_connections_goes_by_the_annotation() -> None:
 
 async def ran(world: Table) -> None:
     """A job that runs on w1, which offers its namespace no more."""
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     offers(world, "w1", "other")
     await world.settle()
 
@@ -113,10 +110,7 @@ async def test_what_runs_in_a_namespace_that_is_offered_no_more_has_the_time_of_
 async def test_what_runs_in_a_namespace_that_is_refused_is_lost_once_it_was_asked_for_in_vain_for_long() -> None:
     world = table()
     offers(world, "w1", NAMESPACE)
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     world.store.worker("w1").record_watch(kinds.JOBS, "you may not", world.time, namespace=NAMESPACE)
     world.time += world.world.lost_after
     world.queues.workloads.add(world.key())

@@ -13,8 +13,5 @@ JOB = ObjectKey(NAMESPACE, "job")
 async def running(**settings: Any) -> Table:
     """A job that runs on w1."""
     world = table(**settings)
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     return world

@@ -20,10 +20,7 @@ HELD = {"metadata": {"finalizers": ["kueue.x-k8s.io/resource-in-use"]}}
 async def running() -> tuple[Table, ObjectKey]:
     """A job runs on w1, and another one waits for its quota."""
     world = table(quota=1)
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     assert world.runs_on() == ["w1"]
     world.submit("next")
     await world.settle()

@@ -195,10 +195,7 @@ async def test_a_dispatched_job_is_started_as_it_is() -> None:
     world = table()
     blue = {"metadata": {"name": "default"}, "spec": {"nodeLabels": {"pool": "blue"}}}
     world.manager.put(kinds.RESOURCE_FLAVORS, blue)
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     assert spec(world)["suspend"] is False
     assert "nodeSelector" not in spec(world)["template"]["spec"]
     (copy,) = [c for w in world.workers.values() if (c := w.find(kinds.JOBS, ObjectKey(NAMESPACE, "job")))]

@@ -57,10 +57,7 @@ async def test_the_write_budget_is_held() -> None:
     world = table()
     await world.settle()
     world.manager.calls.clear()
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     world.finish("w1")
     await world.settle()
     assert sorted(world.manager.writes()) == sorted(
@@ -227,10 +224,7 @@ async def test_a_copy_that_arrives_after_the_race_is_over_is_removed_at_once(mon
 
 async def test_nothing_is_kept_of_what_is_over() -> None:
     world = table()
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     assert world.store.plans.get(world.key()) is not None
     world.finish("w1")
     await world.settle()

@@ -136,10 +136,7 @@ async def test_a_foreign_job_is_left_alone_and_another_worker_runs_ours() -> Non
     foreign = job_body("job", managed=False, suspend=False)
     world.workers["w1"].put(kinds.JOBS, foreign)
     before = world.workers["w1"].find(kinds.JOBS, JOB)
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     assert world.workers["w1"].find(kinds.JOBS, JOB) == before
     assert world.copies() == ["w2", "w3"]
     assert any("not ours" in message for _, message in world.said())

@@ -18,10 +18,7 @@ MINUTE = timedelta(minutes=1)
 async def started(**settings: object) -> Table:
     """A job that was admitted by a worker, whose pods are not ready yet."""
     world = table(rules=Quota(pods_ready=PodsReady.model_validate({"enabled": True, **settings})))
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     world.run("w1", ready=0)
     await world.settle()
     return world
@@ -117,10 +114,7 @@ async def test_or_as_long_as_it_takes() -> None:
 
 async def test_nobody_looks_at_pods_unless_told_to() -> None:
     world = table()
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     world.run("w1")
     await world.settle()
     assert world.condition("PodsReady") is None

@@ -43,10 +43,7 @@ async def deactivated(retention: Kept) -> Table:
 
 
 async def running(world: Table) -> None:
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
 
 
 def condition(world: Table, type_: str) -> tuple[str, str]:

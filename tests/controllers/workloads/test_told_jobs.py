@@ -25,10 +25,7 @@ def told(world: Table) -> list[tuple[str, str, str]]:
 
 async def test_a_job_that_just_runs_is_told_nothing() -> None:
     world = table()
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     world.run("w1")
     await world.settle()
     world.finish("w1")
@@ -72,10 +69,7 @@ async def test_one_that_waits_for_quota_is_told_nothing() -> None:
 
 async def test_one_that_is_evicted_is_told_so_and_when_it_is_started_again() -> None:
     world = table()
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     world.evict("w1")
     await world.settle()
     world.time += timedelta(minutes=5)

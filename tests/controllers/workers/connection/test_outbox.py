@@ -214,10 +214,7 @@ async def test_a_job_left_of_another_workload_of_ours_is_not_asked_for_again_and
     left["metadata"]["labels"] |= {"kueue.x-k8s.io/multikueue-origin": "multikueue", PREBUILT_LABEL: "job-before"}
     left["metadata"]["finalizers"] = ["example.com/slow"]
     world.workers["w1"].put(kinds.JOBS, left)
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     assert world.workers["w1"].calls.count("create jobs") == 1
     found = world.workers["w1"].find(kinds.JOBS, JOB)
     assert found is not None
@@ -574,10 +571,7 @@ async def test_a_group_may_have_been_made_where_one_of_its_pods_is(there: tuple[
 
 async def test_a_job_that_its_cluster_has_forgotten_to_have_run_is_read_once_more_and_given_up() -> None:
     world = table()
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     world._set("w1", "job", Finished="True")
     world.time += timedelta(minutes=16)
     world.workers["w1"].calls.clear()
@@ -590,10 +584,7 @@ async def test_a_job_that_its_cluster_has_forgotten_to_have_run_is_read_once_mor
 async def test_an_end_that_nobody_has_heard_of_is_read_and_brought_home() -> None:
     """We slept, and of all that came meanwhile the copy's end is heard of first."""
     world = table()
-    world.submit()
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
+    await world.begin()
     with world.workers["w1"].unheard():
         world.finish_job("w1")
     world._set("w1", "job", Finished="True")
