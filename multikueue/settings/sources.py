@@ -217,7 +217,7 @@ def _environment() -> Source:
 
 def _variable(path: Where) -> str:
     """The variable for a setting; what is within a list, or no name of ours, is within the variable before it."""
-    names = takewhile(lambda part: part.isascii() and part.isidentifier(), map(str, path))
+    names = takewhile(lambda part: part.isascii() and part.isidentifier() and len(part) < 100, map(str, path))
     return f"{ENV_PREFIX}{LEVEL.join(names).upper()}"
 
 

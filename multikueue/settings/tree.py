@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.fields import FieldInfo
 from pydantic_settings import NoDecode
 
+from multikueue.settings.problems import shown
 from multikueue.settings.values import (
     Span,
     Wait,
@@ -126,13 +127,13 @@ def _known_order(strategies: tuple[FairStrategy, ...]) -> tuple[FairStrategy, ..
 def _known_frameworks(names: tuple[str, ...]) -> tuple[str, ...]:
     unknown = [name for name in names if name not in FRAMEWORKS]
     if unknown:
-        raise ValueError(f"expected some of {', '.join(FRAMEWORKS)}, got {unknown[0]!r}")
+        raise ValueError(f"expected some of {', '.join(FRAMEWORKS)}, and {shown(unknown[0])} is none of them")
     return tuple(name for name in FRAMEWORKS if name in names or name == BATCH_JOB)
 
 
 def _kind_name(name: str) -> str:
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]*\.v[a-z0-9]+\.[a-z0-9-]+(\.[a-z0-9-]+)+", name):
-        raise ValueError(f"expected Kind.version.group, such as MiniCluster.v1alpha2.flux-framework.org, got {name!r}")
+        raise ValueError("expected Kind.version.group, such as MiniCluster.v1alpha2.flux-framework.org")
     return name
 
 
@@ -671,7 +672,7 @@ class MetricsEndpoint(_Group):
 def _collector(text: str) -> str:
     parts = urlsplit(text)
     if text and (parts.scheme not in ("http", "https") or not parts.hostname):
-        raise ValueError(f"expected an address such as http://collector:4318/v1/traces, got {text}")
+        raise ValueError("expected an address such as http://collector:4318/v1/traces")
     return text
 
 
@@ -755,7 +756,7 @@ class Log(_Group):
 def _amounts(texts: tuple[str, ...]) -> tuple[str, ...]:
     for text in texts:
         if not all(text.partition("=")):
-            raise ValueError(f"expected RESOURCE=PATH, such as cpu=resources.cores, got {text}")
+            raise ValueError(f"expected RESOURCE=PATH, such as cpu=resources.cores, and {shown(text)} is none")
     return texts
 
 
@@ -764,7 +765,7 @@ Amounts = Annotated[tuple[str, ...], AfterValidator(_amounts)]
 
 def _amount(text: str) -> str:
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?([KMGT]i|[kMGT]|m)?", text) is None:
-        raise ValueError(f"expected a quantity such as 384Mi, got {text}")
+        raise ValueError("expected a quantity such as 384Mi")
     return text
 
 

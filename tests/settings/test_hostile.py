@@ -157,6 +157,17 @@ def test_variables_of_any_depth_with_any_text(given: list[tuple[Any, int, str]])
         settle(None)
 
 
+@pytest.mark.parametrize("text", ["\r", "\x1b[2J\n", "x" * 9000], ids=["no line", "control characters", "long"])
+@pytest.mark.parametrize("form", ["{}", '["{}"]', '{{"{}": "{}"}}'], ids=["a text", "a list", "a mapping"])
+def test_each_setting_with_text_that_fits_no_line(form: str, text: str) -> None:
+    """A validator of its own must not put a value into its message as it is."""
+    escaped = json.dumps(text)[1:-1]
+    for leaf in leaves():
+        variable = f"{ENV_PREFIX}{LEVEL.join(leaf.path).upper()}"
+        with environment({variable: text if form == "{}" else form.format(escaped, escaped)}):
+            settle(None)
+
+
 @given(st.dictionaries(LEAVES.map(lambda leaf: LEVEL.join(leaf.path)), ANYTHING, max_size=3))
 def test_flags_of_any_value(flags: dict[str, Any]) -> None:
     settle(None, **flags)
