@@ -29,6 +29,7 @@ SEEDS = (
         6013146,
         6013224,
         6014463,
+        7001756,
     ),
 )
 """The large ones have failed before."""

@@ -602,15 +602,19 @@ class Invariants:
 
     def _once(self, write: Write) -> None:
         """A finished job is not created again, as its result could be read. Exempt are results of a reservation that a
-        newer one had replaced by then, or that was lost with its worker; and those of a worker that an administrator
-        took away before its win was written: its job may end while its removal is under way."""
+        newer one had replaced by then, or that was lost with its worker; those of a worker that an administrator
+        took away before its win was written: its job may end while its removal is under way; and those that came too
+        late to be written before a Kueue gave the reservation back, which waits for nobody."""
         name = write.new["metadata"]["name"]
         if name in self.injector.disturbed:
             return
         for end in self._ends[self._local_job(write.new)]:
             known = self._attempts[end.attempt]
             may_be_forgotten = (
-                known.lost or known.dropped.get(end.worker, math.inf) <= end.at or self._is_of_the_past(end)
+                known.lost
+                or known.dropped.get(end.worker, math.inf) <= end.at
+                or self._is_of_the_past(end)
+                or (bool(self.plan.layout.core) and known.ended is not None and self._unaware(end.at, known.ended))
             )
             if not self._excused(end.worker, write.at) and not may_be_forgotten:
                 self.broken("twice", write.at, f"job {name} is made on {write.host}, and had ended on {end.worker}")
