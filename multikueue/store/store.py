@@ -278,13 +278,13 @@ class Store(State):
             self._show(lambda observer: observer.reach_changed(worker))
 
     def _copy_changed(self, worker: WorkerView, old: Workload | None, new: Workload | None) -> None:
-        """Skips changes that the plan expects. A copy that comes while a status is written is news, whatever the plan says: the
-        decision under way does not know of it, and its plan takes the place of that one."""
+        """Skips changes that the plan expects. A copy that comes or goes while a status is written is news, whatever the plan
+        says: the decision under way does not know of it, and its plan takes the place of that one."""
         change = Change(old, new, worker=worker.name)
         seen = change.seen
         key = seen.key
-        comes_between = old is None and key in self.written
-        if comes_between or not self.plans.is_expected(old, seen, worker.name, worker.expectations.is_creating(key)):
+        is_between = (old is None or new is None) and key in self.written
+        if is_between or not self.plans.is_expected(old, seen, worker.name, worker.expectations.is_creating(key)):
             self._look_again(triggers.COPY, change)
         if new is not None and self.ceilings.heard(worker.name, new):
             self.look_at_judged(worker, new.metadata.namespace)

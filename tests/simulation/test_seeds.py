@@ -30,6 +30,7 @@ SEEDS = (
         6013224,
         6014463,
         7001756,
+        7002342,
     ),
 )
 """The large ones have failed before."""

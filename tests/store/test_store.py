@@ -766,6 +766,39 @@ def test_a_copy_that_the_plan_asked_for_is_news_only_to_a_decision_under_way(is_
     assert [key for key in noted.keys if key.startswith("workload ")] == (["workload wl"] if is_written else [])
 
 
+@pytest.mark.parametrize("is_written", [False, True], ids=["and nothing is decided", "while a decision is written"])
+def test_the_end_of_a_copy_that_the_plan_gives_up_is_news_only_to_a_decision_under_way(is_written: bool) -> None:
+    """The decision was made with it, and may want it: nothing else would make it again (seed 7002342)."""
+    store, noted = stored()
+    reserved = local().reserved().version(2).build()
+    store.workloads.upsert(reserved)
+    attempt, worker = attempt_of(reserved), store.worker("w1")
+    copy = workload("wl").attempt(attempt).origin().build()
+    worker.workloads.upsert(copy)
+    given_up = Absent(cluster="w1", why="not wanted there", uids=frozenset({copy.metadata.uid}))
+    store.plans.put(KEY, Plan(local=reserved, attempt=attempt, at=NOW, desired=(given_up,)))
+    noted.keys.clear()
+    if is_written:
+        store.writes(KEY, reserved.status)
+    worker.workloads.remove(copy)
+    assert [key for key in noted.keys if key.startswith("workload ")] == (["workload wl"] if is_written else [])
+
+
+@pytest.mark.parametrize("is_written", [False, True], ids=["and nothing is decided", "while a decision is written"])
+def test_the_end_of_a_losers_copy_is_news_only_to_a_decision_under_way(is_written: bool) -> None:
+    """The decision may take the win back, and wait for the copy."""
+    store, noted = stored()
+    won = local().reserved().cluster_name("w2").version(2).build()
+    store.workloads.upsert(won)
+    worker, copy = store.worker("w1"), workload("wl").attempt(attempt_of(won)).origin().build()
+    worker.workloads.upsert(copy)
+    noted.keys.clear()
+    if is_written:
+        store.writes(KEY, won.status)
+    worker.workloads.remove(copy)
+    assert [key for key in noted.keys if key.startswith("workload ")] == (["workload wl"] if is_written else [])
+
+
 @pytest.mark.parametrize("is_reached", [False, True], ids=["not reached yet", "reached before the record was read"])
 def test_who_begins_gives_a_worker_whose_loss_is_recorded_a_minute(is_reached: bool) -> None:
     store = Store(Engine(), NoQueues(), lambda: NOW)

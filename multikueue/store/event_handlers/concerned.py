@@ -161,10 +161,12 @@ def workloads_of_a_remote_job(change: Change[AnyJob], state: State) -> Iterator[
 
 
 def _concerned(key: ObjectKey, change: Change[Any], state: State) -> Iterator[Key]:
-    """The workload and its later slices. A deletion on a worker is news only while the workload needs it."""
+    """The workload and its later slices. A deletion on a worker is news only while the workload needs it, or may need it by
+    the status that is being written."""
     yield from _later_slices(key, state)
     is_leaving = change.new is None or change.new.metadata.deletion_timestamp is not None
-    if not (is_leaving and _is_settled_elsewhere(state.workloads.get(key), change.worker)):
+    is_decided = is_leaving and key not in state.written
+    if not (is_decided and _is_settled_elsewhere(state.workloads.get(key), change.worker)):
         yield key
 
 
