@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -37,6 +37,7 @@ __all__ = [
     "attempt_of",
     "is_of_attempt",
     "is_taken_over",
+    "true_types",
 ]
 
 LEEWAY = timedelta(minutes=10)
@@ -148,6 +149,23 @@ CONNECTED = Link()
 NO_JOB = JobState()
 
 
+class _Seen(Protocol):
+    @property
+    def workload(self) -> Workload | None: ...
+
+
+def true_types(seen: _Seen) -> frozenset[str]:
+    """The types of the workload's conditions that are True; none without one. As in `Workload.has`, the first of a type
+    counts."""
+    true = set[str]()
+    for condition in reversed(seen.workload.status.conditions) if seen.workload is not None else ():
+        if condition.status == "True":
+            true.add(condition.type)
+        else:
+            true.discard(condition.type)
+    return frozenset(true)
+
+
 class Remote(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The state of a workload on one worker: the worker's connectivity, the copy, and the job.
 
@@ -169,6 +187,9 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     unfit: Unfit | None = None
     never: str = ""
     failing: str = ""
+
+    true = cached_property(true_types)
+    """The types of the copy's conditions that are True."""
 
     @cached_property
     def own_uids(self) -> frozenset[str]:
@@ -193,14 +214,10 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The copy's condition, sanitized. All readers of a worker's conditions use this."""
         return bounded(self.workload.condition(type_)) if self.workload else None
 
-    def has(self, type_: str) -> bool:
-        return self.workload is not None and self.workload.has(type_)
-
     @property
     def has_taken(self) -> bool:
         """Whether the worker admitted the copy, and has not evicted it since."""
-        copy = self.workload
-        return copy is not None and copy.has(ADMITTED) and (not copy.has(EVICTED) or copy.has(FINISHED))
+        return ADMITTED in self.true and (EVICTED not in self.true or FINISHED in self.true)
 
     @property
     def is_held(self) -> bool:
@@ -210,8 +227,8 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def has_result(self) -> bool:
         """Whether the copy has finished with the result of its job, and not for a reason of Kueue's own."""
-        finished = self.condition(FINISHED)
-        return finished is not None and finished.status == "True" and finished.reason in (SUCCEEDED, FAILED)
+        finished = self.condition(FINISHED) if FINISHED in self.true else None
+        return finished is not None and finished.reason in (SUCCEEDED, FAILED)
 
     @property
     def has_job_ended(self) -> bool:
@@ -222,7 +239,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def has_ended(self) -> bool:
         """Whether the copy or the job has finished: Kueue there sees the end of a job later than its status says it."""
-        return self.has(FINISHED) or self.has_job_ended
+        return FINISHED in self.true or self.has_job_ended
 
     @property
     def may_be_running(self) -> bool:
@@ -232,7 +249,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return False
         if self.job_state.is_inherited or answer_or(lambda: self.job_state.is_active(job), otherwise=True):
             return True
-        return self.has(ADMITTED) and not self.has(EVICTED) and not self.has(FINISHED)
+        return ADMITTED in self.true and EVICTED not in self.true and FINISHED not in self.true
 
 
 _mark = lru_cache(maxsize=1024)(render_time)

@@ -24,7 +24,7 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.values.foreign import excerpt
-from multikueue.dispatch.remote import Remote, attempt_of, is_of_attempt, is_taken_over
+from multikueue.dispatch.remote import Remote, attempt_of, is_of_attempt, is_taken_over, true_types
 from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.quota.workload.outcome import Eviction, Verdict
 from multikueue.strategy import Nomination
@@ -188,6 +188,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     waits_for_its_job: bool = False
     misread: tuple[str, ...] = ()
 
+    true = cached_property(true_types)
+    """The types of the workload's conditions that are True."""
+
     @cached_property
     def local(self) -> Workload:
         """The workload, which is there."""
@@ -239,12 +242,17 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if local is None or not local.status.cluster_name:
             return ""
         won = check.state == "Ready" if check is not None else not self.slice.stays
-        return local.status.cluster_name if won or local.has(ADMITTED) else ""
+        return local.status.cluster_name if won or ADMITTED in self.true else ""
 
     @cached_property
     def has_won(self) -> bool:
         """Whether a worker has won for good: the check is Ready, or was before it was removed."""
         return self.state == "Ready" or bool(self.recorded_winner)
+
+    @cached_property
+    def is_unchecked(self) -> bool:
+        """Whether no check of ours applies, and no worker has won while one did."""
+        return self.check_state is None and not self.has_won
 
     @cached_property
     def named(self) -> tuple[str, ...]:
@@ -287,7 +295,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def _first(self) -> Remote | None:
         """The worker chosen before, while it may still win, else the one that admitted first."""
-        admitted = [r for r in self.remotes if r.workload is not None and self._may_win(r)]
+        admitted = [r for r in self.remotes if r.has_taken and self._may_win(r)]
         for remote in admitted:
             if remote.cluster == self.choice:
                 return remote
@@ -315,9 +323,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.winner
 
     def _may_win(self, remote: Remote) -> bool:
+        """Whether a worker that has taken the copy may get the job."""
         if not remote.is_reachable or remote.link.is_silent or remote.unfit is not None:
             return False
-        return remote.has_taken and self.is_current(remote.workload) and self._is_nominated(remote)
+        return self.is_current(remote.workload) and self._is_nominated(remote)
 
     def _is_nominated(self, remote: Remote) -> bool:
         """Whether the worker is nominated now. A copy may be admitted just while it is withdrawn, which is too late:

@@ -88,10 +88,10 @@ def _live(case: Case, ask_strategy: AskStrategy) -> Outcome:
     lived = case if step.status is local.status else case.after(replace(local, status=step.status))
     outcome = _dispatched(lived, ask_strategy)
     status = outcome.status or step.status
-    if not local.has(FINISHED):
+    if FINISHED not in case.true:
         status = synchronise_admitted(status, local.metadata.generation, case.now, case.rules.reasons)
     may_go, waits = _may_go(case) if status == local.status else (False, None)
-    held_back = local.has(FITS_NO_WORKER) and not local.has(QUOTA_RESERVED)
+    held_back = FITS_NO_WORKER in case.true and QUOTA_RESERVED not in case.true
     return replace(
         outcome,
         status=status,
@@ -127,7 +127,7 @@ def _priority(case: Case) -> int | None:
     by hand stays until then."""
     local, value = case.local, case.class_value
     known = local.metadata.annotations.get(CLASS_VALUE_ANNOTATION)
-    if value is None or str(value) == known or local.has(FINISHED) or local.metadata.deletion_timestamp is not None:
+    if value is None or str(value) == known or FINISHED in case.true or local.metadata.deletion_timestamp is not None:
         return None
     # Without a note, of a Workload with a job, the priority may be from before there were notes. A write just for the
     # note is for those that others make, which are few.

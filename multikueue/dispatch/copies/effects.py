@@ -152,7 +152,7 @@ def _stopped(desired: Stopped, plan: Plan, remote: Remote, now: datetime) -> Ite
         or not plan.is_current(remote.workload, remote)
     ):
         yield from _removal(remote, desired.why)
-    elif remote.may_be_running and not remote.has(DEACTIVATION_TARGET) and not remote.has(EVICTED):
+    elif remote.may_be_running and remote.true.isdisjoint((DEACTIVATION_TARGET, EVICTED)):
         body = remotes.deactivation_patch(plan.local, remote.workload, now)
         yield PatchStatus(cluster=remote.cluster, why=desired.why, body=body)
 
@@ -168,7 +168,7 @@ def _in_step(_desired: InStep, plan: Plan, remote: Remote, _now: datetime) -> It
 def _running(desired: Running, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
     """The irreversible step: only beside a copy of this attempt that is neither evicted nor finished, and never beside
     a job of an earlier attempt."""
-    admitted = plan.is_current(remote.workload, remote) and not remote.has(EVICTED) and not remote.has(FINISHED)
+    admitted = plan.is_current(remote.workload, remote) and remote.true.isdisjoint((EVICTED, FINISHED))
     missing = remote.job is None or (remote.job_state.is_incomplete and plan.is_current(remote.job, remote))
     if admitted and missing:
         yield CreateJob(cluster=remote.cluster, why=desired.why, attempt=plan.attempt)

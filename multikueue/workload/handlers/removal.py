@@ -43,7 +43,7 @@ def unreserved(case: Case) -> Outcome:
 def waiting(case: Case) -> Outcome:
     """Remove the workload from all workers, except that a slice not yet admitted leaves the job of the slice before it
     running. An evicted slice has no such job to keep."""
-    keeps = case.slice.is_elastic and not case.local.has(EVICTED) and not case.local.has(ADMITTED)
+    keeps = case.slice.is_elastic and case.true.isdisjoint((EVICTED, ADMITTED))
     inherited = tuple(r.cluster for r in case.remotes if r.job_state.is_inherited) if keeps else ()
     return unchanged(case, desired=removals(inherited, case.remotes))
 

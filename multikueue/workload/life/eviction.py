@@ -61,7 +61,7 @@ def _evict_if_preempted(life: Life) -> bool:
     eviction = life.case.scheduling.preemption
     if eviction is None:
         return False
-    if not life.case.local.has(QUOTA_RESERVED):
+    if QUOTA_RESERVED not in life.case.true:
         life.due.append(life.now)  # the reservation is written first: otherwise it would pass for one still to come
         return False
     life.status = transitions.preempt(

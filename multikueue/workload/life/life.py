@@ -76,7 +76,7 @@ class Life:
     def end(self) -> Finish | None:
         """How the workload has ended, if it has. A job starts once its workload is admitted, so it cannot fail to before."""
         job, local = self.case.job, self.case.local
-        if told := job.finished or (job.failed_start(local) if local.has(ADMITTED) else None):
+        if told := job.finished or (job.failed_start(local) if ADMITTED in self.case.true else None):
             return told
         is_over = job.is_let_go and self.rules.compatibility.has_orphan_ends and not self.is_holding
         return ORPHANED if is_over else None
@@ -84,10 +84,9 @@ class Life:
     @property
     def may_fit_now(self) -> bool:
         """Whether it is held back since it fits no worker, and that may have changed, so its wait is over."""
-        local = self.case.local
-        if not local.has(FITS_NO_WORKER) or local.has(QUOTA_RESERVED):
+        if FITS_NO_WORKER not in self.case.true or QUOTA_RESERVED in self.case.true:
             return False
-        return fit.may_fit_now(local, self.case.shown.usable, has_news=self.case.has_ceiling_news)
+        return fit.may_fit_now(self.case.local, self.case.shown.usable, has_news=self.case.has_ceiling_news)
 
     @property
     def requeue_at(self) -> datetime | None:

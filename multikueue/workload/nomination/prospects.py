@@ -67,7 +67,7 @@ def prospects(case: Case) -> tuple[Prospect, ...]:
 
 
 def _prospects(case: Case) -> Iterator[Prospect]:
-    winner = case.local.status.cluster_name if case.local.has(ADMITTED) else None
+    winner = case.local.status.cluster_name if ADMITTED in case.true else None
     workers = case.fleet.workers
     if winner and winner not in case.fleet.order:
         workers = (*workers, Worker(name=winner, usable=False, why="its queue no longer leads there"))
@@ -81,7 +81,7 @@ def _prospects(case: Case) -> Iterator[Prospect]:
 def _state(case: Case, worker: Worker, remote: Remote | None) -> tuple[State, str]:
     if remote is not None and not remote.is_reachable:
         return State.UNREACHABLE, worker.why
-    if case.local.has(ADMITTED) and case.local.status.cluster_name == worker.name:
+    if ADMITTED in case.true and case.local.status.cluster_name == worker.name:
         return State.HAS_IT, ""
     if remote is not None and remote.cluster in case.lacks:
         return State.NEVER, remote.never
