@@ -43,18 +43,20 @@ class LifeFacts(msgspec.Struct, frozen=True):
 
     def scheduling(self, workload: Workload) -> Scheduling:
         key, scheduler, quota = workload.key, self.store.engine.scheduler, self.store.engine.view
-        reservation = scheduler.reservation(key)
-        admission = reservation or workload.status.admission
-        queue = admission.cluster_queue if admission else self._cluster_queue
+        assumed, waiting = scheduler.assumption(key), quota.pending_workload(key)
+        admission = assumed.admission if assumed is not None else workload.status.admission
+        is_granular = waiting is not None and self.rules.reasons.is_granular
         return Scheduling(
-            reservation=reservation,
-            until=scheduler.until(key),
+            reservation=assumed.admission if assumed is not None else None,
+            until=assumed.until if assumed is not None else None,
             preemption=scheduler.eviction(key),
             is_switched_off=scheduler.was_switched_off(key),
-            verdict=quota.verdict(key),
-            misconfiguration=quota.misconfiguration(key) if self.rules.reasons.is_granular else "",
-            uncounted=quota.uncounted(key),
-            required_checks=quota.required_checks(queue, admission.flavors if admission else ()),
+            verdict=quota.verdict(key) if waiting is not None else None,
+            misconfiguration=quota.misconfiguration(key) if is_granular else "",
+            uncounted=waiting.uncounted if waiting is not None else "",
+            required_checks=quota.required_checks(
+                admission.cluster_queue if admission else self._cluster_queue, admission
+            ),
         )
 
     def queues(self) -> Queues:

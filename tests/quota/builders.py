@@ -131,18 +131,17 @@ class Play:
         value = self.workloads[key]
         queue = self.engine.view.local_queue(ObjectKey(key.namespace, workload_spec(value).queue_name))
         name = queue.spec.cluster_queue if queue else ""
-        reservation = self.engine.scheduler.reservation(key)
-        admission = reservation or value.status.admission
-        flavors = admission.flavors if admission else set()
+        assumed, waiting = self.engine.scheduler.assumption(key), self.engine.view.pending_workload(key)
+        admission = assumed.admission if assumed else value.status.admission
         facts = facts_of(
             self.now,
-            reservation=reservation,
-            until=self.engine.scheduler.until(key),
+            reservation=assumed.admission if assumed else None,
+            until=assumed.until if assumed else None,
             preemption=self.engine.scheduler.eviction(key),
             verdict=self.engine.view.verdict(key),
             misconfiguration=self.engine.view.misconfiguration(key),
-            uncounted=self.engine.view.uncounted(key),
-            required_checks=self.engine.view.required_checks(name, flavors),
+            uncounted=waiting.uncounted if waiting else "",
+            required_checks=self.engine.view.required_checks(name, admission),
             local_queue=queue,
             cluster_queue=self.engine.view.cluster_queue(name),
             is_cluster_queue_active=self.engine.view.is_active(name),

@@ -5,7 +5,7 @@ And a ClusterQueue as a cycle sees it: its place in the tree, its resource group
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -13,6 +13,7 @@ from multikueue.api.kubernetes.builtins import Namespace
 from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.queues import (
+    AdmissionCheckRule,
     ClusterQueue,
     ClusterQueueSpec,
     LocalQueue,
@@ -20,6 +21,7 @@ from multikueue.api.kueue.queues import (
     ResourceGroup,
     has_manager_as_worker,
 )
+from multikueue.api.kueue.workload import Admission
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.status import Problem, check_names, cluster_queue_problems, flavor_names
 from multikueue.quota.cache.tree import Node
@@ -194,20 +196,14 @@ class Catalog:
     def is_active(self, queue: str) -> bool:
         return self._problems.get(queue) == ()
 
-    def required_checks(self, queue: str, flavors: Iterable[str]) -> tuple[str, ...]:
-        """The checks a workload with these flavors needs, in spec order; without flavors, those that apply to all."""
-        known = self._queues.get(queue)
-        if known is None:
-            return ()
-        assigned, rules = set(flavors), known.spec.admission_checks_strategy.admission_checks
-        return tuple(
-            [
-                rule.name
-                for rule in rules
-                if not rule.on_flavors
-                or (assigned & set(rule.on_flavors) if assigned else flavor_names(known) <= set(rule.on_flavors))
-            ]
-        )
+    def required_checks(self, queue: str, admission: Admission | None) -> tuple[str, ...]:
+        """The checks a workload needs for the flavors of its admission, in spec order; without one, those that apply to
+        all."""
+        known, found = self._queues.get(queue), list[str]()
+        for rule in known.spec.admission_checks_strategy.admission_checks if known is not None else ():
+            if not rule.on_flavors or (known is not None and _is_for(rule, known, admission)):
+                found.append(rule.name)
+        return tuple(found)
 
     def _inspect_those_with(self, name: str, names: Callable[[ClusterQueue], set[str]]) -> tuple[str, ...]:
         concerned = [queue for queue in self._queues.values() if name in names(queue)]
@@ -218,6 +214,11 @@ class Catalog:
     def _inspect(self, queue: ClusterQueue) -> None:
         problems = cluster_queue_problems(queue, flavors=self._flavors, checks=self._checks)
         self._problems[queue.metadata.name] = problems
+
+
+def _is_for(rule: AdmissionCheckRule, queue: ClusterQueue, admission: Admission | None) -> bool:
+    assigned, wanted = admission.flavors if admission is not None else (), set(rule.on_flavors)
+    return not wanted.isdisjoint(assigned) if assigned else flavor_names(queue) <= wanted
 
 
 def _ruling(queue: ClusterQueue) -> tuple[ClusterQueueSpec, bool, bool]:

@@ -54,6 +54,8 @@ class QueueManager:
         self._routes: dict[ObjectKey, str] = {}
         self._members: dict[ObjectKey, dict[ObjectKey, PendingWorkload]] = {}
         self._waiting: dict[ObjectKey, PendingWorkload] = {}
+        self.get = self._waiting.get
+        """The pending workload of that key, if there is one."""
         self._namespaces: dict[str, dict[ObjectKey, PendingWorkload]] = {}
         self._named: dict[ObjectKey | str, dict[ObjectKey, PendingWorkload]] = {}
         self._recounted: list[ObjectKey] = []
@@ -194,9 +196,6 @@ class QueueManager:
             self._recounted.append(key)
 
     # --- workloads ---
-
-    def get(self, key: ObjectKey) -> PendingWorkload | None:
-        return self._waiting.get(key)
 
     def add_or_update(self, waiting: PendingWorkload, now: datetime) -> None:
         """Add a pending workload, or update it, as last seen."""

@@ -53,7 +53,7 @@ class Cycle:
         return bool(self.reserved or self.evicted)
 
 
-class _Assumption(msgspec.Struct, frozen=True):
+class Assumption(msgspec.Struct, frozen=True):
     admission: Admission
     waiting: PendingWorkload
     until: datetime | None = None
@@ -86,11 +86,18 @@ class Scheduler:
     ) -> None:
         self._cache, self._queues, self._reasons = cache, queues, reasons
         self._preemption = PreemptionRules(cache.holders, fair, compatibility=cache.compatibility)
-        self._assumed: dict[ObjectKey, _Assumption] = {}
+        self._assumed: dict[ObjectKey, Assumption] = {}
         self._evictions: dict[ObjectKey, Eviction] = {}
         self._switched_off: set[ObjectKey] = set()
-        """Workloads that were deactivated while they had quota: others may have got it, though their status shows no
-        eviction yet."""
+
+        # Asked in each reconcile of each workload: the answers of the containers themselves, without a call between.
+        self.assumption = self._assumed.get
+        """What a cycle decided for a workload, until its status shows it."""
+        self.eviction = self._evictions.get
+        """The eviction that a cycle decided for a workload, until its status shows it."""
+        self.was_switched_off = self._switched_off.__contains__
+        """Whether the workload was inactive at some time since it has quota, until its status shows the eviction. Another
+        workload may have got that quota, so this one has to go even if it was activated again before the write."""
         self._searching: dict[str, ObjectKey] = {}
         """By ClusterQueue, its last head, if that has still flavors to try."""
         self._held: Reserve | None = None
@@ -102,22 +109,6 @@ class Scheduler:
         """The admission that a cycle gave a workload, until its status shows it."""
         assumption = self._assumed.get(key)
         return assumption.admission if assumption else None
-
-    def until(self, key: ObjectKey) -> datetime | None:
-        """When a workload with assumed quota has to be gone, until its status shows that."""
-        assumption = self._assumed.get(key)
-        return assumption.until if assumption else None
-
-    def eviction(self, key: ObjectKey) -> Eviction | None:
-        """The eviction that a cycle decided for a workload, until its status shows it."""
-        return self._evictions.get(key)
-
-    def was_switched_off(self, key: ObjectKey) -> bool:
-        """Whether the workload was inactive at some time since it has quota, until its status shows the eviction.
-
-        Another workload may have got that quota, so this one has to go even if it was activated again before the write.
-        """
-        return key in self._switched_off
 
     def is_to_go(self, key: ObjectKey) -> bool:
         return key in self._evictions or key in self._switched_off
@@ -324,7 +315,7 @@ class Scheduler:
         waiting, replaced, cache = decision.head.waiting, decision.head.replaced, self._cache
         self._queues.remove(waiting.key)
         waiting.verdict = None
-        self._assumed[waiting.key] = _Assumption(decision.admission, waiting, until)
+        self._assumed[waiting.key] = Assumption(decision.admission, waiting, until)
         cache.assume(
             Reservation(
                 key=waiting.key,

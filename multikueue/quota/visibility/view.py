@@ -14,6 +14,7 @@ from multikueue.api.kueue.queues import (
     LocalQueue,
     QueueStatus,
 )
+from multikueue.api.kueue.workload import Admission
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache import status
 from multikueue.quota.cache.cache import QuotaCache
@@ -34,6 +35,8 @@ class QuotaView:
 
     def __init__(self, cache: QuotaCache, queues: QueueManager, scheduler: Scheduler) -> None:
         self._cache, self._queues, self._scheduler = cache, queues, scheduler
+        self.pending_workload = queues.get
+        """A pending workload, whether it is in a queue or not."""
 
     # --- workloads ---
 
@@ -49,15 +52,6 @@ class QuotaView:
         if waiting is None or local_queue is None or self.cluster_queue(local_queue.spec.cluster_queue) is None:
             return ""
         return self._scheduler.misconfiguration(waiting, local_queue.spec.cluster_queue)
-
-    def uncounted(self, key: ObjectKey) -> str:
-        """Why a pending workload is in no queue for its devices' sake; empty if it is in one, or for another reason."""
-        waiting = self._queues.get(key)
-        return "" if waiting is None else waiting.uncounted
-
-    def pending_workload(self, key: ObjectKey) -> PendingWorkload | None:
-        """A pending workload, whether it is in a queue or not."""
-        return self._queues.get(key)
 
     def head(self, waiting: PendingWorkload, cluster_queue: str) -> Head:
         """A workload as a cycle would see it at the head of that ClusterQueue, which must be known."""
@@ -85,9 +79,10 @@ class QuotaView:
         cycle = self._cache.forest.cycle_above(name)
         return (*self._cache.catalog.problems(name), *((status.cycle_problem(cycle),) if cycle else ()))
 
-    def required_checks(self, cluster_queue: str, flavors: Iterable[str]) -> tuple[str, ...]:
-        """The checks a workload with these flavors needs, in spec order; without flavors, those that apply to all."""
-        return self._cache.catalog.required_checks(cluster_queue, flavors)
+    def required_checks(self, cluster_queue: str, admission: Admission | None) -> tuple[str, ...]:
+        """The checks a workload needs for the flavors of its admission, in spec order; without one, those that apply to
+        all."""
+        return self._cache.catalog.required_checks(cluster_queue, admission)
 
     def quotas(self, cluster_queue: str) -> Mapping[FlavorResource, CellQuota]:
         """The quotas of a ClusterQueue."""

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from multikueue.api.kueue.workload import Admission, PodSetAssignment
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.engine import Engine
 from multikueue.quota.scheduler.scheduler import Cycle
@@ -13,6 +14,10 @@ from tests.builders import NOW, cluster_queue, local_queue
 from tests.quota.builders import Play, key_of, wants
 
 # --- answers ---------------------------------------------------------------------------------------------------------
+
+
+def _on(*flavors: str) -> Admission:
+    return Admission(pod_set_assignments=tuple(PodSetAssignment(flavors={"cpu": name}) for name in flavors))
 
 
 def test_qe_339_required_checks_depend_on_the_flavors() -> None:
@@ -26,10 +31,10 @@ def test_qe_339_required_checks_depend_on_the_flavors() -> None:
     )
     engine = Play(queue.build()).engine
 
-    assert engine.view.required_checks("cq", ()) == ("all", "both")
-    assert engine.view.required_checks("cq", ("a",)) == ("all", "both")
-    assert engine.view.required_checks("cq", ("a", "b")) == ("all", "only-b", "both")
-    assert engine.view.required_checks("unknown", ("a",)) == ()
+    assert engine.view.required_checks("cq", None) == ("all", "both")
+    assert engine.view.required_checks("cq", _on("a")) == ("all", "both")
+    assert engine.view.required_checks("cq", _on("a", "b")) == ("all", "only-b", "both")
+    assert engine.view.required_checks("unknown", _on("a")) == ()
 
 
 def test_the_status_of_a_queue_counts_what_is_assumed() -> None:

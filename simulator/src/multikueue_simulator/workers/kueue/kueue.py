@@ -206,7 +206,6 @@ class SimulatedKueue:
         reservation = engine.scheduler.reservation(workload.key)
         admission = reservation or workload.status.admission
         name = local_queue.spec.cluster_queue if local_queue else ""
-        flavors = admission.flavors if admission else ()
         refusal = self._behaviour.refusal(workload)
         return Case(
             now=self._now(),
@@ -217,7 +216,7 @@ class SimulatedKueue:
                 reservation=reservation,
                 preemption=engine.scheduler.eviction(workload.key),
                 verdict=Verdict(refusal) if refusal else engine.view.verdict(workload.key),
-                required_checks=engine.view.required_checks(admission.cluster_queue if admission else name, flavors),
+                required_checks=engine.view.required_checks(admission.cluster_queue if admission else name, admission),
             ),
             queues=Queues(
                 local_queue=local_queue, cluster_queue=queue, is_cluster_queue_active=engine.view.is_active(name)
