@@ -89,26 +89,26 @@ class LifeFacts(msgspec.Struct, frozen=True):
             failed_start=lambda now: store.failed_start(now, job),
             may_run=own.may_run,
             ready_pods=self._ready_pods(workload, job, remote) if self.rules.wait_for_pods_ready is not None else None,
-            reclaimable=self._reclaimable(workload, job, remote),
+            reclaimable=self._reclaimable(workload, own, remote),
             replaceable=replaceable(job, workload),
         )
 
-    def _reclaimable(self, workload: Workload, job: AnyJob, remote: AnyJob | None) -> tuple[ReclaimablePod, ...]:
+    def _reclaimable(self, workload: Workload, own: OwnJob, remote: AnyJob | None) -> tuple[ReclaimablePod, ...]:
         """The reclaimable pods by the winner's job: the counters of the local job may still be those of an earlier
         attempt, also of one that had another Workload. An ending attempt frees nothing, or the next would get quota for
         fewer pods than it has."""
-        store, runs = self.store, job
-        if remote is None and store.slices is None and not self._told(job, job):
+        store, runs = self.store, own.job
+        if remote is None and store.slices is None and not self._told(own, runs):
             return ()  # nearly always, and the same for a job that is dispatched
         if self._is_dispatched(workload):
             if remote is None or workload.has(EVICTED):
                 return ()
             runs = remote
-        told = self._told(job, runs)
+        told = self._told(own, runs)
         return told if store.slices is None else freed(told, runs, workload)
 
-    def _told(self, job: AnyJob, runs: AnyJob) -> tuple[ReclaimablePod, ...]:
-        return self.store.adapters.of(job).reclaimable(self.store.runtimes.completed(runs))
+    def _told(self, own: OwnJob, runs: AnyJob) -> tuple[ReclaimablePod, ...]:
+        return own.adapter.reclaimable(self.store.runtimes.completed(runs))
 
     def _is_dispatched(self, workload: Workload) -> bool:
         if workload.has(QUOTA_RESERVED):

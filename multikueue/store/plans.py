@@ -34,17 +34,13 @@ class Plans:
 
     def choice(self, key: ObjectKey, attempt: str) -> str:
         """The worker chosen in that attempt of a workload, until its status records it; empty if none."""
-        plan = self._of_attempt(key, attempt)
-        return plan.choice if plan is not None else ""
+        plan = self._newest.get(key)
+        return plan.choice if plan is not None and attempt and plan.attempt == attempt else ""
 
     def opening(self, key: ObjectKey, attempt: str) -> str:
         """The worker whose gate the newest plan of that attempt opens; empty if none."""
-        plan = self._of_attempt(key, attempt)
-        return plan.opening if plan is not None else ""
-
-    def _of_attempt(self, key: ObjectKey, attempt: str) -> Plan | None:
         plan = self._newest.get(key)
-        return plan if plan is not None and attempt and plan.attempt == attempt else None
+        return plan.opening if plan is not None and attempt and plan.attempt == attempt else ""
 
     def is_expected(self, old: Workload | None, copy: Workload, worker: str, is_in_the_making: bool) -> bool:
         """Whether the plan expects this change of a copy, so that it is no news: the copy that the plan asked for,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -41,6 +42,9 @@ from multikueue.workload.decision_rules import (
 __all__ = ["Views"]
 
 
+_NAME = attrgetter("name")
+
+
 class _Workload(msgspec.Struct, frozen=True, kw_only=True):
     """The part that is the same for all workers: the key of the workload's `job`, the slices `before` it whose job may
     still exist, and whether jobs of its kind are not visible now."""
@@ -67,7 +71,9 @@ class Views(msgspec.Struct, frozen=True):
         own = OwnJob(job, store.adapters.of(job)) if job is not None else None
         facts = LifeFacts.of(store, rules, workload) if rules.has_life and workload is not None else None
         scheduling = facts.scheduling(workload) if facts is not None and workload is not None else Scheduling()
-        check = self._check(workload, scheduling.required_checks)
+        listed = workload.status.admission_checks if workload is not None else ()
+        # Our check of the workload: one in its status, or one that it will have with its reservation.
+        check = store.first_of_ours([*map(_NAME, listed), *scheduling.required_checks])
         attempt = attempt_of(workload) if workload else ""
         of = self._of(key, workload, job_key)
         fleet = self._fleet(check, of.job, key.namespace)
@@ -77,8 +83,10 @@ class Views(msgspec.Struct, frozen=True):
         concerned = self._concerned(of, fleet, may_be_anywhere=may_be_anywhere, takes_over=takes_over)
         remotes = tuple([self._seen(of, name, fleet) for name in concerned])
 
-        retention = self._copy_retention(workload, job, rules) if workload is not None else NO_RETENTION
-        is_over = workload is not None and own is not None and _is_over(workload, own, remotes)
+        retention = self._copy_retention(key, workload, job, rules) if workload is not None else NO_RETENTION
+        is_over = workload is not None and own is not None and own.finished is not None
+        if workload is not None and own is not None and own.adapter.is_external:
+            is_over = _is_as_there(workload, own, remotes)
 
         def slice_of(local: Workload | None) -> Slice:
             has_ended = local is not None and local.has(FINISHED)
@@ -96,7 +104,10 @@ class Views(msgspec.Struct, frozen=True):
             fleet=fleet,
             problem=self._problem(workload, own) if workload and not rules.is_dispatcher_only else "",
             own_job=job,
-            may_copy_job=own is not None and _may_be_copied(own, key.name),
+            job_key=job_key,
+            # Not before the pod set info of the same Workload is restored. That of another Workload may never be: with Kueue
+            # beside us, a job started by the Workload of an earlier job of its name keeps its demands.
+            may_copy_job=own is not None and own.adapter.may_be_copied(own.job) and own.pod_set_info != key.name,
             is_job_finished=is_over,
             choice=store.plans.choice(key, attempt),
             opening=store.plans.opening(key, attempt) if rules.is_preemption_sequential else "",
@@ -123,12 +134,9 @@ class Views(msgspec.Struct, frozen=True):
         scheduling = LifeFacts(self.store, case.rules, case.queues.local_queue).scheduling(case.local)
         return replace(case, now=self.store.now(), scheduling=scheduling)
 
-    def _check(self, workload: Workload | None, required: Iterable[str]) -> AdmissionCheck | None:
-        """Our check of the workload: one in its status, or one that it will have with its reservation."""
-        checks = workload.status.admission_checks if workload is not None else ()
-        return self.store.first_of_ours([*[check.name for check in checks], *required])
-
-    def _copy_retention(self, local: Workload, job: AnyJob | None, rules: DecisionRules) -> CopyRetention:
+    def _copy_retention(
+        self, key: ObjectKey, local: Workload, job: AnyJob | None, rules: DecisionRules
+    ) -> CopyRetention:
         """None where the name of its winner is about to stand for another cluster, or its winner is drained: that waits until
         nothing of ours is left. None either where too many of its namespace ended there after it."""
         name = local.status.cluster_name or ""
@@ -137,7 +145,7 @@ class Views(msgspec.Struct, frozen=True):
         if (
             is_drained
             or (winner is not None and winner.leaving)
-            or not self.store.ended.is_among(local.key, rules.most_copies)
+            or not self.store.ended.is_among(key, rules.most_copies)
         ):
             return NO_RETENTION
         return copy_retention(local, job, rules)
@@ -148,14 +156,16 @@ class Views(msgspec.Struct, frozen=True):
 
     def widened(self, case: Case, clusters: Iterable[str]) -> Case:
         """The case with these clusters of its fleet added."""
-        known, fleet = {remote.cluster for remote in case.remotes}, case.fleet
-        more = [name for name in clusters if name in fleet.order and name not in known]
+        found, order = {remote.cluster: remote for remote in case.remotes}, case.fleet.order
+        more = order.keys() & set(clusters) - found.keys()
         if not more:
             return case
-        of = self._of(case.key, case.workload, self.store.owner(case.workload) if case.workload is not None else None)
-        found = (*case.remotes, *[self._seen(of, name, fleet) for name in more])
-        order = fleet.order
-        return replace(case, remotes=tuple(sorted(found, key=lambda remote: order.get(remote.cluster, len(order)))))
+        of = self._of(case.key, case.workload, case.job_key)
+        for name in clusters:
+            if name in more:
+                found[name] = self._seen(of, name, case.fleet)
+        inside, outside = _by_place(found, order)
+        return replace(case, remotes=tuple([found[name] for name in (*inside, *outside)]))
 
     def shown(self, name: str, kind: str, namespace: str) -> contract.Worker:
         """The strategy's view of a worker, for all jobs of a kind in a namespace."""
@@ -230,12 +240,11 @@ class Views(msgspec.Struct, frozen=True):
         for earlier in of.before:
             found |= dict.fromkeys(self.store.with_job(earlier))
         recorded = local.status.cluster_name if local is not None else None
-        known = [name for name in found if name == recorded or name in fleet.order or name in self.store.workers]
-        inside, outside = [n for n in known if n in fleet.order], [n for n in known if n not in fleet.order]
-        return (*sorted(inside, key=fleet.order.__getitem__), *outside)
+        inside, outside = _by_place(found, fleet.order)
+        return (*inside, *[name for name in outside if name == recorded or name in self.store.workers])
 
     def _seen(self, of: _Workload, name: str, fleet: Fleet) -> Remote:
-        store, worker, key = self.store, self.store.worker(name), of.key
+        store, worker, key = self.store, self.store.workers.get(name) or self.store.worker(name), of.key
         failure = worker.watch_scope.namespace_failure(key.namespace)
         held, copy = worker.job_of(key), worker.workloads.get(key)
         asked, read_at, is_passed_over = worker.expectations.about(key)
@@ -254,7 +263,10 @@ class Views(msgspec.Struct, frozen=True):
         )
         if of.local is not None and store.slices is not None and is_elastic(of.local):
             remote = self._elastic(remote, of.local, of.before)
-        return _unreadable(remote) if of.is_unseen or worker.has_unreadable(key, of.job) else remote
+        is_unreadable = key in worker.workloads.unreadable or (
+            of.job is not None and worker.jobs.has_unreadable(of.job)
+        )
+        return _unreadable(remote) if of.is_unseen or is_unreadable else remote
 
     def _difference(self, job: AnyJob, workload: Workload) -> str:
         return difference(self.store.adapters.of(job), job, workload)
@@ -314,20 +326,20 @@ class Views(msgspec.Struct, frozen=True):
         return not adapter.is_suspended(job) and adapter.finished(job) is None
 
 
-def _may_be_copied(job: OwnJob, workload: str) -> bool:
-    """Not before the pod set info of the same Workload is restored. That of another Workload may never be: with
-    Kueue beside us, a job started by the Workload of an earlier job of its name keeps its demands."""
-    return job.adapter.may_be_copied(job.job) and job.pod_set_info != workload
-
-
-def _is_over(local: Workload, own: OwnJob, remotes: Iterable[Remote]) -> bool:
-    """Whether the job's status is final. For an external kind, once it equals that of the winner's job, or without a
+def _is_as_there(local: Workload, own: OwnJob, remotes: Iterable[Remote]) -> bool:
+    """Whether the status of a job of an external kind is final: once it equals that of the winner's job, or without a
     winner that of the first job there is; not if that status is too malformed to compare."""
-    if not own.adapter.is_external:
-        return own.finished is not None
     there = {r.cluster: r.job for r in remotes if r.job is not None}
     found = there.get(local.status.cluster_name or "") or next(iter(there.values()), None)
     return found is not None and answer_or(lambda: own.adapter.status_to_copy(own.job, found) is None, otherwise=False)
+
+
+def _by_place(names: Iterable[str], order: Mapping[str, int]) -> tuple[list[str], list[str]]:
+    """The names that are in the fleet, in its order, and the others."""
+    inside, outside = list[str](), list[str]()
+    for name in names:
+        (inside if name in order else outside).append(name)
+    return sorted(inside, key=order.__getitem__), outside
 
 
 def _unreadable(remote: Remote) -> Remote:

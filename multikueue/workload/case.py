@@ -10,7 +10,7 @@ from functools import cached_property
 import msgspec
 
 from multikueue import strategy as contract
-from multikueue.api.jobs.job import AnyJob
+from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.kueue.workload import (
@@ -135,7 +135,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     - `fleet`: the whole configuration, the same for all workloads. The reasons against one worker for this workload are in
       its remote.
     - `problem`: why the workload cannot be dispatched at all (no adapter, not managed by us), in Kueue's words.
-    - `own_job`: its job on the manager cluster; None: there is none, or it is not seen yet.
+    - `own_job`: its job on the manager cluster; None: there is none, or it is not seen yet. `job_key`: of what kind and name.
     - `may_copy_job`: False before the local job has been seen, and until it is fully stopped after an earlier
       attempt.
     - `is_job_finished`: the local job's status is final.
@@ -169,6 +169,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     fleet: Fleet = NO_FLEET
     problem: str = ""
     own_job: AnyJob | None = None
+    job_key: JobKey | None = None
     may_copy_job: bool = True
     is_job_finished: bool = False
     choice: str = ""

@@ -125,7 +125,8 @@ over."""
 def copy_retention(local: Workload, job: Object | None, rules: DecisionRules) -> CopyRetention:
     """The retention of one workload. An annotation that is no duration counts as absent; a longer time than allowed counts
     as the longest allowed."""
-    wanted = parse_duration(_asked(local, job))
+    text = _asked(local, job)
+    wanted = parse_duration(text) if text else None
     if wanted is None:
         return rules.copies
     allowed = min(wanted, _longest(rules))

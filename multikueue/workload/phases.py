@@ -127,7 +127,7 @@ _WITHOUT_A_WINNER: _Table = (
     (Phase.DECLINED_BY_ALL, _is_declined_by_all),
     (Phase.SLICE_PIN_LOST, lambda case: case.slice.stays and _is_slice_pin_lost(case)),
     (Phase.SLICE_PINNED, attrgetter("slice.stays")),
-    (Phase.FITS_NOWHERE, can_fit_nowhere),
+    (Phase.FITS_NOWHERE, lambda case: can_fit_nowhere(case)),
 )
 _WITH_A_WINNER: _Table = (
     (Phase.WINNER_LOST, _is_lost),

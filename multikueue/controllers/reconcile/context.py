@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 
 import anyio
 import msgspec
@@ -136,7 +137,7 @@ class KeptRules:
         return self.rules
 
 
-class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
+class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The reconcile context. `manager` is the client of the manager cluster; `settings` may change between two uses."""
 
     store: Store
@@ -177,7 +178,7 @@ class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
     leftovers: Leftovers | None = None
     """What workers get of the event loop beyond their shares; None: nothing is measured."""
 
-    @property
+    @cached_property
     def views(self) -> Views:
         return Views(self.store)
 

@@ -194,6 +194,7 @@ class Catalog:
         return self._problems.get(queue, ())
 
     def is_active(self, queue: str) -> bool:
+        """Whether the ClusterQueue exists and nothing keeps it from admitting."""
         return self._problems.get(queue) == ()
 
     def required_checks(self, queue: str, admission: Admission | None) -> tuple[str, ...]:

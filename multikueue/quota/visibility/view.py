@@ -14,7 +14,6 @@ from multikueue.api.kueue.queues import (
     LocalQueue,
     QueueStatus,
 )
-from multikueue.api.kueue.workload import Admission
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache import status
 from multikueue.quota.cache.cache import QuotaCache
@@ -37,6 +36,7 @@ class QuotaView:
         self._cache, self._queues, self._scheduler = cache, queues, scheduler
         self.pending_workload = queues.get
         """A pending workload, whether it is in a queue or not."""
+        self.is_active, self.required_checks = cache.catalog.is_active, cache.catalog.required_checks
 
     # --- workloads ---
 
@@ -70,19 +70,10 @@ class QuotaView:
     def local_queue(self, key: ObjectKey) -> LocalQueue | None:
         return self._cache.catalog.local_queues.get(key)
 
-    def is_active(self, cluster_queue: str) -> bool:
-        """Whether the ClusterQueue exists and nothing keeps it from admitting."""
-        return self._cache.catalog.is_active(cluster_queue)
-
     def cluster_queue_problems(self, name: str) -> tuple[Problem, ...]:
         """Why the ClusterQueue admits nothing, most important first; empty when it is active or unknown."""
         cycle = self._cache.forest.cycle_above(name)
         return (*self._cache.catalog.problems(name), *((status.cycle_problem(cycle),) if cycle else ()))
-
-    def required_checks(self, cluster_queue: str, admission: Admission | None) -> tuple[str, ...]:
-        """The checks a workload needs for the flavors of its admission, in spec order; without one, those that apply to
-        all."""
-        return self._cache.catalog.required_checks(cluster_queue, admission)
 
     def quotas(self, cluster_queue: str) -> Mapping[FlavorResource, CellQuota]:
         """The quotas of a ClusterQueue."""

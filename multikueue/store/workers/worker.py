@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from multikueue.api.jobs.job import AnyJob, JobKey
+from multikueue.api.jobs.job import AnyJob
 from multikueue.api.jobs.pod import Pod, group_of
 from multikueue.api.kind import Kind
 from multikueue.api.kueue.workload import Workload
@@ -87,6 +88,7 @@ class WorkerView:
         "_reached_by_us",
         "expectations",
         "expires",
+        "job_of",
         "jobs",
         "known_objects",
         "kueue",
@@ -125,13 +127,11 @@ class WorkerView:
             are_copies=True,
             unknown=self.known_objects.limit_of_jobs,
         )
+        self.job_of: Callable[[ObjectKey], AnyJob | None] = partial(self.jobs.first, "workload")
+        """Our job there for the workload of that key."""
         self._changed, self._places = changed, places if places is not None else Places()
 
     # Contents.
-
-    def job_of(self, key: ObjectKey) -> AnyJob | None:
-        """Our job there for the workload of that key."""
-        return self.jobs.first("workload", key)
 
     def may_have(self, key: ObjectKey) -> bool:
         """Whether it has, or may have, anything of the workload."""
@@ -146,10 +146,6 @@ class WorkerView:
         if self.workloads.get(key) is not None or key in self.workloads.unreadable:
             return True
         return self.may_run(key) or self.expectations.is_passed_over(key)
-
-    def has_unreadable(self, key: ObjectKey, job: JobKey | None) -> bool:
-        """Whether it has a copy or job of the workload that cannot be decoded: its state is unknown."""
-        return key in self.workloads.unreadable or (job is not None and self.jobs.has_unreadable(job))
 
     def may_have_left_out(self, names: Iterable[ObjectKey]) -> bool:
         """Whether it may have a copy or job of one of these names that was not cached."""

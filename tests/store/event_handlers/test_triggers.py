@@ -155,7 +155,7 @@ def test_a_job_that_speaks_nonsense_is_seen_when_it_makes_sense_again() -> None:
     found = worker.job_of(KEY)
     assert found is not None
     assert found.version == 3
-    assert not worker.has_unreadable(KEY, JobKey(JOBS.name, "default", "job"))
+    assert not worker.jobs.has_unreadable(JobKey(JOBS.name, "default", "job"))
     assert noted.keys.count("workload wl") == 2, "it came, and it changed"
 
 
