@@ -61,14 +61,20 @@ def unasked(case: Case) -> Case:
 
 
 def decide(case: Case, ask_strategy: AskStrategy = unasked) -> Outcome:
-    """Decide on a workload. Idempotent: another decision on the result changes nothing."""
+    """Decide on a workload, with a warning for each annotation that has no effect. Idempotent: another decision on the result
+    changes nothing."""
     if case.workload is None or case.is_unreadable:
         return _dispatched(case, ask_strategy)
     if case.rules.is_dispatcher_only:
-        return _with_warnings(nominate(case, ask_strategy))
-    if not case.rules.has_life:
-        return _with_warnings(_held_back(_dispatched(case, ask_strategy)))
-    return _with_warnings(_live(case, ask_strategy))
+        outcome = nominate(case, ask_strategy)
+    elif case.rules.has_life:
+        outcome = _live(case, ask_strategy)
+    else:
+        outcome = _held_back(_dispatched(case, ask_strategy))
+    if not outcome.case.misread:
+        return outcome
+    warnings = [Event("Warning", INVALID_ANNOTATION, text) for text in outcome.case.misread]
+    return replace(outcome, events=(*outcome.events, *warnings))
 
 
 def is_due_again(case: Case, outcome: Outcome) -> bool:
@@ -155,14 +161,6 @@ def _held_back(outcome: Outcome) -> Outcome:
     generation = case.local.metadata.generation
     held = evict(status, reason=ADMISSION_CHECK, message=asking.message, generation=generation, now=case.now)
     return replace(outcome, status=replace(held, requeue_state=state))
-
-
-def _with_warnings(outcome: Outcome) -> Outcome:
-    """And a warning for each annotation that has no effect."""
-    if not outcome.case.misread:
-        return outcome
-    warnings = (Event("Warning", INVALID_ANNOTATION, text) for text in outcome.case.misread)
-    return replace(outcome, events=(*outcome.events, *warnings))
 
 
 def _dispatched(case: Case, ask_strategy: AskStrategy) -> Outcome:

@@ -14,7 +14,7 @@ from multikueue.api.meta import find_condition, render_time, without_condition
 def time_is_up(status: WorkloadStatus, spec: WorkloadSpec) -> datetime | None:
     """When the maximum execution time of an admitted workload is over; None: it has none, or is not admitted."""
     limit = spec.maximum_execution_time_seconds
-    admitted = find_condition(status.conditions, ADMITTED)
+    admitted = find_condition(status.conditions, ADMITTED) if limit is not None else None
     if limit is None or admitted is None or admitted.status != "True" or admitted.last_transition_time is None:
         return None
     past = status.accumulated_past_execution_time_seconds or 0

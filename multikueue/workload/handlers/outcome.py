@@ -47,7 +47,11 @@ def unchanged(case: Case, *, desired: Iterable[Desired] = (), after: timedelta |
 
 def sooner(*waits: timedelta | None) -> timedelta | None:
     """The shortest wait; None if all are None."""
-    return min([wait for wait in waits if wait is not None], default=None)
+    soonest: timedelta | None = None
+    for wait in waits:
+        if wait is not None and (soonest is None or wait < soonest):
+            soonest = wait
+    return soonest
 
 
 def with_check(case: Case, state: str, message: str, status: WorkloadStatus | None = None) -> WorkloadStatus:

@@ -5,8 +5,6 @@ These have no quota, another check that is not ready, or a job that cannot be di
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec.structs import replace
 
 from multikueue.api.kubernetes.event import Event
@@ -53,24 +51,32 @@ def undispatchable(case: Case) -> Outcome:
     return replace(unchanged(case), status=status, events=(Event("Warning", "MultiKueue", case.problem),))
 
 
-def removals(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> Iterator[Desired]:
-    """Removals on all remotes but those in `keep`. A kept UID stays under every name: two names may lead to one
-    cluster, and a UID exists on one cluster only."""
-    kept = _kept_uids(keep, remotes)
-    for remote in remotes:
-        if remote.is_reachable and remote.own_uids and kept.isdisjoint(remote.own_uids):
-            yield Absent(cluster=remote.cluster, why="not wanted there", uids=remote.own_uids)
+def removals(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> list[Desired]:
+    """Removals on all remotes but those in `keep`."""
+    return _removed(_kept_uids(keep, remotes), remotes)
 
 
-def loser_removals(case: Case) -> Iterator[Desired]:
-    keep = (case.won.cluster,)
-    yield from removals(keep, case.remotes)
-    yield Alone(cluster=case.won.cluster, why="somebody else won", kept=_kept_uids(keep, case.remotes))
+def loser_removals(case: Case) -> list[Desired]:
+    kept = _kept_uids((case.won.cluster,), case.remotes)
+    alone = Alone(cluster=case.won.cluster, why="somebody else won", kept=kept)
+    return [*_removed(kept, case.remotes), alone]
 
 
 def _kept_uids(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> frozenset[str]:
-    names = frozenset(keep)
-    return frozenset().union(*[remote.own_uids for remote in remotes if remote.cluster in names])
+    names, kept = frozenset(keep), frozenset[str]()
+    for remote in remotes:
+        if remote.cluster in names:
+            kept |= remote.own_uids
+    return kept
+
+
+def _removed(kept: frozenset[str], remotes: tuple[Remote, ...]) -> list[Desired]:
+    """A kept UID stays under every name: two names may lead to one cluster, and a UID exists on one cluster only."""
+    return [
+        Absent(cluster=remote.cluster, why="not wanted there", uids=remote.own_uids)
+        for remote in remotes
+        if remote.is_reachable and remote.own_uids and kept.isdisjoint(remote.own_uids)
+    ]
 
 
 def job_removal(remote: Remote, why: str) -> Desired:

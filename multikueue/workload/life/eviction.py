@@ -22,6 +22,7 @@ from multikueue.api.kueue.workload import (
 from multikueue.api.meta import find_condition, without_condition
 from multikueue.quota.cache.budgets import keep_time
 from multikueue.quota.workload.ends import end_of
+from multikueue.quota.workload.outcome import Eviction
 from multikueue.workload.life import transitions
 from multikueue.workload.life.life import Life
 from multikueue.workload.life.pods import evict_if_pods_are_late, limit_execution_time
@@ -36,31 +37,19 @@ _MESSAGE_LENGTH = 32_000
 
 def look_for_trouble(life: Life) -> None:
     """End a reservation if a rule says so; the first that applies decides, in the order of Kueue's own reconcile."""
-    rules = (
-        _evict_if_deactivated,
-        _evict_if_preempted,
-        _evict_if_backfilled_for_too_long,
-        _obey_checks,
-        _obey_queues,
-    )
-    for rule in rules:
-        if rule(life):
-            return
-    if not evict_if_pods_are_late(life):
+    scheduling = life.case.scheduling
+    if scheduling.is_switched_off:
+        life.evict(DEACTIVATED, "The workload is deactivated")
+        return
+    if scheduling.preemption is not None and _evict_for(life, scheduling.preemption):
+        return
+    if _evict_if_backfilled_for_too_long(life) or _obey_checks(life) or _obey_queues(life):
+        return
+    if life.rules.wait_for_pods_ready is None or not evict_if_pods_are_late(life, life.rules.wait_for_pods_ready):
         limit_execution_time(life)
 
 
-def _evict_if_deactivated(life: Life) -> bool:
-    if not life.case.scheduling.is_switched_off:
-        return False
-    life.evict(DEACTIVATED, "The workload is deactivated")
-    return True
-
-
-def _evict_if_preempted(life: Life) -> bool:
-    eviction = life.case.scheduling.preemption
-    if eviction is None:
-        return False
+def _evict_for(life: Life, eviction: Eviction) -> bool:
     if QUOTA_RESERVED not in life.case.true:
         life.due.append(life.now)  # the reservation is written first: otherwise it would pass for one still to come
         return False
@@ -118,22 +107,22 @@ def _evict_for_retry(life: Life, asking: Sequence[AdmissionCheckState]) -> bool:
 
 
 def _obey_queues(life: Life) -> bool:
+    """A stopped queue takes reservations back; admitted workloads it ends only with HoldAndDrain. The LocalQueue goes first."""
     queues, admission = life.case.queues, life.status.admission
-    if _check_queue(life, "LocalQueue", life.spec.queue_name, queues.local_queue):
-        return True
-    return _check_queue(life, "ClusterQueue", admission.cluster_queue if admission else "", queues.cluster_queue)
+    for kind, name, queue in (
+        ("LocalQueue", life.spec.queue_name, queues.local_queue),
+        ("ClusterQueue", admission.cluster_queue if admission else "", queues.cluster_queue),
+    ):
+        policy = queue.spec.stop_policy if queue else "None"
+        is_gone = queue is None or queue.metadata.deletion_timestamp is not None
+        if (policy != "None" or is_gone) and (policy == "HoldAndDrain" or not life.has(ADMITTED)):
+            _take_back(life, kind, name, policy)
+            return True
+    return False
 
 
-def _check_queue(life: Life, kind: str, name: str, queue: LocalQueue | ClusterQueue | None) -> bool:
-    """A stopped queue takes reservations back; admitted workloads it ends only with HoldAndDrain."""
-    policy = queue.spec.stop_policy if queue else "None"
-    gone = queue is None or queue.metadata.deletion_timestamp is not None
-    if policy == "None" and not gone:
-        return False
-    admitted = life.has(ADMITTED)
-    if admitted and policy != "HoldAndDrain":
-        return False
-    if admitted or life.is_holding:
+def _take_back(life: Life, kind: str, name: str, policy: str) -> None:
+    if life.has(ADMITTED) or life.is_holding:
         life.evict(f"{kind}Stopped", f"The {kind} is stopped")
     else:
         reason, what = (MISCONFIGURED, "terminating or missing") if policy == "None" else (SUSPENDED, "stopped")
@@ -145,7 +134,6 @@ def _check_queue(life: Life, kind: str, name: str, queue: LocalQueue | ClusterQu
             now=life.now,
             reasons=life.rules.reasons,
         )
-    return True
 
 
 def release(life: Life) -> None:

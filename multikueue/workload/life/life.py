@@ -51,15 +51,12 @@ class Life:
     case: Case
     spec: WorkloadSpec
     status: WorkloadStatus
-    rules: DecisionRules = field(init=False)
-    now: datetime = field(init=False)
-    generation: int = field(init=False)
+    rules: DecisionRules
+    now: datetime
+    generation: int
     deactivate: bool = False
     due: list[datetime] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.rules, self.now, self.generation = self.case.rules, self.case.now, self.case.local.metadata.generation
 
     @property
     def is_holding(self) -> bool:

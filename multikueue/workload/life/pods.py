@@ -146,11 +146,8 @@ def _pods_wanted(life: Life) -> int:
     return sum((all_ | {each.name: each.count for each in some if each.count is not None}).values())
 
 
-def evict_if_pods_are_late(life: Life) -> bool:
+def evict_if_pods_are_late(life: Life, wait_for_pods_ready: WaitForPodsReady) -> bool:
     """Evict a workload whose pods are not all ready in time; after too many times, deactivate it."""
-    wait_for_pods_ready = life.rules.wait_for_pods_ready
-    if wait_for_pods_ready is None:
-        return False
     due = deadline(life.status, wait_for_pods_ready)
     if due is None or life.is_waiting_for(due.at):
         return False

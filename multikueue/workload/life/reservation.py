@@ -38,11 +38,12 @@ def reserve(life: Life) -> None:
 
 def check_delays(life: Life) -> None:
     """A check may ask for a delay. The latest end of all counts, and it never moves back."""
-    ends = [
-        since + timedelta(seconds=max(-_LONGEST_DELAY, min(check.requeue_after_seconds, _LONGEST_DELAY)))
-        for check in life.status.admission_checks
-        if check.requeue_after_seconds and (since := moment(check.last_transition_time))
-    ]
+    ends = list[datetime]()
+    for check in life.status.admission_checks:
+        since = moment(check.last_transition_time) if check.requeue_after_seconds else None
+        if since is not None and check.requeue_after_seconds:
+            delay = max(-_LONGEST_DELAY, min(check.requeue_after_seconds, _LONGEST_DELAY))
+            ends.append(since + timedelta(seconds=delay))
     if ends:
         hold_back(life, until=max(ends))
 

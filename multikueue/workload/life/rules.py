@@ -51,8 +51,8 @@ class Step(msgspec.Struct, frozen=True):
 def step(case: Case) -> Step:
     """The next status of a workload: everything that is due at once. It is safe to repeat: with nothing new it returns the
     same status object. Raises msgspec.ValidationError if the spec cannot be decoded."""
-    before = case.local.status
-    life = Life(case, workload_spec(case.local), before)
+    local, before = case.local, case.local.status
+    life = Life(case, workload_spec(local), before, case.rules, case.now, local.metadata.generation)
     if not life.has(FINISHED):
         _go_on(life)
     again_after = min(life.due) - life.now if life.due else None

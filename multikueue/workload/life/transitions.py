@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -45,6 +46,7 @@ _REQUEUED_AT_ONCE = ("Preempted", "NodeFailures")
 4.3)."""
 
 _SECOND = timedelta(seconds=1)
+_NAME, _STATE, _TYPE = attrgetter("name"), attrgetter("state"), attrgetter("type")
 
 
 def reserve(
@@ -73,7 +75,7 @@ def reserve(
 def synchronise_checks(status: WorkloadStatus, required: Iterable[str], *, now: datetime) -> WorkloadStatus:
     """List the required checks and no others: known ones as they are, new ones Pending."""
     names = tuple(required)
-    if names == tuple([check.name for check in status.admission_checks]):  # nearly always
+    if names == tuple(map(_NAME, status.admission_checks)):  # nearly always
         return status
     kept = tuple(check for check in status.admission_checks if check.name in names)
     known = {check.name for check in kept}
@@ -96,13 +98,13 @@ def synchronise_admitted(
     Once admitted, a workload stays so while it has its reservation, whatever its checks say: it may be running, and
     only an eviction stops it. When Admitted ends, its seconds are added to the accumulated execution time.
     """
-    known = {condition.type: condition for condition in status.conditions}
+    known = dict(zip(map(_TYPE, status.conditions), status.conditions, strict=True))
     admitted, reservation = known.get(ADMITTED), known.get(QUOTA_RESERVED)
     is_admitted = admitted is not None and admitted.status == "True"
     reserved = reservation is not None and reservation.status == "True"
     if reserved and is_admitted:
         return status
-    ready = {check.state for check in status.admission_checks} <= {"Ready"}
+    ready = {*map(_STATE, status.admission_checks)} <= {"Ready"}
     if reserved and ready and not _is_awaiting_topology(status):
         message = "The workload is admitted"
         return put_condition(status, ADMITTED, "True", reason=ADMITTED, message=message, generation=generation, now=now)
