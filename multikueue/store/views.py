@@ -132,7 +132,7 @@ class Views(msgspec.Struct, frozen=True):
     def scheduled_anew(self, case: Case) -> Case:
         """The case after a write of ours, which the scheduler has seen."""
         scheduling = LifeFacts(self.store, case.rules, case.queues.local_queue).scheduling(case.local)
-        return replace(case, now=self.store.now(), scheduling=scheduling)
+        return case.scheduled(scheduling, self.store.now())
 
     def _copy_retention(
         self, key: ObjectKey, local: Workload, job: AnyJob | None, rules: DecisionRules

@@ -287,10 +287,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def _holder(self) -> Remote | None:
         """The worker that has our job, or may have it: one that was asked for it, else the first where it is."""
+        holding = list[Remote]()
         for remote in self.remotes:
             if remote.asked is not None and remote.is_asked_for(self.attempt):
                 return remote
-        holding = [r for r in self.remotes if r.job is not None and self.is_current(r.job) and self._is_nominated(r)]
+            if remote.job is not None and self.is_current(remote.job) and self._is_nominated(remote):
+                holding.append(remote)
         return min(holding, key=_job_age, default=None)
 
     @cached_property
@@ -307,15 +309,23 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def after(self, workload: Workload) -> Case:
         """The same with another version of the workload, to be written or just written, and the choice that was made. What
         the pods of a later slice ask for stays as the case has it."""
+        if workload is self.workload:
+            made = msgspec.structs.replace(self, choice=self.chosen)
+            made.__dict__.update(self.__dict__)  # the winner too: if it was chosen, then by this choice
+            return made
         if self.workload is not None and REPLACES_ANNOTATION in self.workload.metadata.annotations:
             workload = msgspec.structs.replace(workload, spec=self.workload.spec)
-        is_same_attempt = attempt_of(workload) == self.attempt
-        return msgspec.structs.replace(
-            self,
-            workload=workload,
-            choice=self.chosen if is_same_attempt else "",
-            opening=self.opening if is_same_attempt else "",
-        )
+        if attempt_of(workload) != self.attempt:
+            return msgspec.structs.replace(self, workload=workload, choice="", opening="")
+        return msgspec.structs.replace(self, workload=workload, choice=self.chosen)
+
+    def scheduled(self, scheduling: Scheduling, now: datetime) -> Case:
+        """The same later, with other decisions of the scheduler. What is derived depends on neither, but for the slice, which
+        is asked for again."""
+        made = msgspec.structs.replace(self, scheduling=scheduling, now=now)
+        if self.slice_of is None:
+            made.__dict__.update(self.__dict__)
+        return made
 
     @cached_property
     def won(self) -> Remote:
@@ -344,11 +354,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The strategy's nomination in this attempt, None if it gave none."""
         return self.nomination_result.nomination if self.nomination_result is not None else None
 
-    @property
+    @cached_property
     def is_otherwise_ready(self) -> bool:
         """Whether every other admission check is Ready (contract 3.10 step 2)."""
-        checks = self.workload.status.admission_checks if self.workload else ()
-        return {c.state for c in checks if c.name != self.check} <= {"Ready"}
+        for check in self.workload.status.admission_checks if self.workload else ():
+            if check.name != self.check and check.state != "Ready":
+                return False
+        return True
 
     def is_current(self, item: Object | None) -> bool:
         """Whether a remote object, one of `remotes`, belongs to the present attempt."""

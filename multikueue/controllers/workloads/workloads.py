@@ -235,7 +235,7 @@ async def write(context: ReconcileContext, local: Workload | None, outcome: Outc
     if not outcome.case.rules.has_life:
         return await apply(context, local, outcome.status)
     try:
-        written = await merge(context, local, outcome.status)
+        written = local if outcome.status is local.status else await merge(context, local, outcome.status)
     except (Forbidden, Invalid, NotFound):
         now, refusal = context.now(), context.store.refusals.get(StatusKey(WORKLOADS.name, local.key))
         lasts = now - refusal.since if refusal is not None else timedelta()

@@ -110,7 +110,7 @@ def effects(plan: Plan, remote: Remote, now: datetime) -> tuple[Action, ...]:
     if remote.workload is not None and remote.job is None and plan.is_too_late(remote.workload, remote.cluster):
         return tuple(_removal(remote, "somebody else won"))
     found: list[Action] = []
-    for desired in plan.on(remote.cluster):
+    for desired in plan.on.get(remote.cluster, ()):
         found += _EFFECTS[type(desired)](desired, plan, remote, now)
     return tuple(found)
 
@@ -119,18 +119,17 @@ def _absent(desired: Absent, _plan: Plan, remote: Remote, _now: datetime) -> Ite
     return [action for action in _removal(remote, desired.why) if action.uid in desired.uids]
 
 
-def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
+def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Sequence[Action]:
     """Creates a missing copy, and repairs or removes one that differs."""
     assert plan.local is not None
     takes_over = remote.job_state.is_inherited and remote.cluster == plan.slice.stays
     priority = remotes.LOWEST if desired.yields else None
     if remote.workload is None and (remote.job is None or takes_over) and remote.unfit is None:
         body = plan.yielding_copy if desired.yields else plan.copy
-        yield CreateWorkload(cluster=remote.cluster, why=desired.why, body=body)
-    elif remote.workload is None or not plan.is_current(remote.workload, remote):
-        yield from _removal(remote, "left from an earlier attempt")
-    else:
-        yield from _updates(plan, plan.local, remote, remote.workload, priority=priority)
+        return (CreateWorkload(cluster=remote.cluster, why=desired.why, body=body),)
+    if remote.workload is None or not plan.is_current(remote.workload, remote):
+        return _removal(remote, "left from an earlier attempt")
+    return _updates(plan, plan.local, remote, remote.workload, priority=priority)
 
 
 def _ungated(desired: Ungated, plan: Plan, remote: Remote, now: datetime) -> Iterator[Action]:
@@ -157,21 +156,23 @@ def _stopped(desired: Stopped, plan: Plan, remote: Remote, now: datetime) -> Ite
         yield PatchStatus(cluster=remote.cluster, why=desired.why, body=body)
 
 
-def _in_step(_desired: InStep, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
+def _in_step(_desired: InStep, plan: Plan, remote: Remote, _now: datetime) -> Sequence[Action]:
     """Once the job of this attempt is there, the next decision records the win, and may be doing so."""
     assert plan.local is not None
-    if remote.workload is not None:
-        runs = plan.is_ready or (remote.job is not None and plan.is_current(remote.job, remote))
-        yield from _updates(plan, plan.local, remote, remote.workload, is_running=runs)
+    if remote.workload is None:
+        return ()
+    runs = plan.is_ready or (remote.job is not None and plan.is_current(remote.job, remote))
+    return _updates(plan, plan.local, remote, remote.workload, is_running=runs)
 
 
-def _running(desired: Running, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
+def _running(desired: Running, plan: Plan, remote: Remote, _now: datetime) -> Sequence[Action]:
     """The irreversible step: only beside a copy of this attempt that is neither evicted nor finished, and never beside
     a job of an earlier attempt."""
     admitted = plan.is_current(remote.workload, remote) and remote.true.isdisjoint((EVICTED, FINISHED))
     missing = remote.job is None or (remote.job_state.is_incomplete and plan.is_current(remote.job, remote))
-    if admitted and missing:
-        yield CreateJob(cluster=remote.cluster, why=desired.why, attempt=plan.attempt)
+    if not admitted or not missing:
+        return ()
+    return (CreateJob(cluster=remote.cluster, why=desired.why, attempt=plan.attempt),)
 
 
 def _scaled(desired: Scaled, _plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
@@ -193,17 +194,16 @@ def _updates(
     *,
     is_running: bool = False,
     priority: int | None = None,
-) -> Iterator[Action]:
+) -> Sequence[Action]:
     fields = remotes.drift(local, copy, priority)
     if not fields:
-        return
+        return ()
     if remotes.is_priority_only(fields, local, copy, priority):
         body = remotes.priority_patch(local, copy, priority)
-        yield PatchWorkload(cluster=remote.cluster, why="the priority changed", body=body)
-    elif plan.slice.is_elastic and "podSets" in fields and (scaled := _scaled_down(local, copy)):
-        yield PatchWorkload(cluster=remote.cluster, why="scaled down", body=scaled)
-    elif not is_running:
-        yield from _removal(remote, f"{OUT_OF_STEP} {', '.join(sorted(fields))}")
+        return (PatchWorkload(cluster=remote.cluster, why="the priority changed", body=body),)
+    if plan.slice.is_elastic and "podSets" in fields and (scaled := _scaled_down(local, copy)):
+        return (PatchWorkload(cluster=remote.cluster, why="scaled down", body=scaled),)
+    return () if is_running else _removal(remote, f"{OUT_OF_STEP} {', '.join(sorted(fields))}")
 
 
 def _scaled_down(local: Workload, copy: Workload) -> dict[str, Any] | None:

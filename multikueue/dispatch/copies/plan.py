@@ -6,7 +6,7 @@ with the objects on that worker. It asks about other workers only before it star
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -91,8 +91,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     lost: frozenset[str] = frozenset()
     is_gated: bool = False
 
-    alone: Alone | None = None  # computed, as what is desired by cluster
-    _on: dict[str, list[Desired]] = {}
+    alone: Alone | None = None
+    """Computed, as `on`."""
+    on: Mapping[str, Sequence[Desired]] = {}
+    """What is desired, by cluster."""
 
     def __post_init__(self) -> None:
         alone: Alone | None = None
@@ -103,7 +105,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             else:
                 on.setdefault(each.cluster, []).append(each)
         msgspec.structs.force_setattr(self, "alone", alone)
-        msgspec.structs.force_setattr(self, "_on", on)
+        msgspec.structs.force_setattr(self, "on", on)
 
     @property
     def opening(self) -> str:
@@ -124,22 +126,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         local, mark = self.local, self.attempt
         return copy_body(local, origin=self.origin, attempt=mark, is_gated=self.is_gated, priority=priority)
 
-    def on(self, cluster: str) -> Sequence[Desired]:
-        return self._on.get(cluster, ())
-
     def is_running_on(self, cluster: str) -> bool:
-        return any(isinstance(each, Running) for each in self.on(cluster))
+        return any(isinstance(each, Running) for each in self.on.get(cluster, ()))
 
     def is_too_late(self, copy: Workload, cluster: str) -> bool:
         """Whether a copy that is not in the plan must go, since another worker has won."""
         alone = self.alone
-        if alone is None or cluster == alone.cluster or cluster in self._on:
+        if alone is None or cluster == alone.cluster or cluster in self.on:
             return False
         return copy.metadata.uid not in alone.kept
 
     def is_given_up(self, copy: Workload, cluster: str) -> bool:
         """Whether the plan removes this copy in any case."""
-        return any(isinstance(each, Absent) and copy.metadata.uid in each.uids for each in self.on(cluster))
+        return any(isinstance(each, Absent) and copy.metadata.uid in each.uids for each in self.on.get(cluster, ()))
 
     def is_of(self, local: Workload | None) -> bool:
         """Whether the plan is of this version of the workload."""
@@ -159,5 +158,5 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_expected(self, copy: Workload, cluster: str) -> bool:
         """Whether a new copy there, without conditions yet, is one that the plan asked for."""
         mark = copy.metadata.annotations.get(ATTEMPT_ANNOTATION)
-        wanted = any(isinstance(each, Copied) for each in self.on(cluster))
+        wanted = any(isinstance(each, Copied) for each in self.on.get(cluster, ()))
         return wanted and mark == self.attempt and not copy.status.conditions
