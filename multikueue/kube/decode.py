@@ -382,7 +382,7 @@ def _owner(kind: Any) -> _Own | None:
     if origin in (list, tuple):
         return _each(_owner(args[0]))
     if origin in (Union, UnionType):
-        return _unless_absent([own for option in args if (own := _owner(option)) is not None])
+        return _of_one([own for option in args if (own := _owner(option)) is not None])
     if origin is dict and _owner(args[1]) is not None:
         raise TypeError("raw subtrees below the values of a dict are not foreseen")
     return None
@@ -420,20 +420,13 @@ def _each(own: _Own | None) -> _Own | None:
 
     def own_each(values: Any) -> None:
         for value in values:
-            own(value)
+            if value:  # as above
+                own(value)
 
     return own_each
 
 
-def _unless_absent(inner: list[_Own]) -> _Own | None:
-    if not inner:
-        return None
+def _of_one(inner: list[_Own]) -> _Own | None:
     if len(inner) > 1:
         raise TypeError("a union of two types with raw subtrees is not foreseen")
-    own = inner[0]
-
-    def own_present(value: Any) -> None:
-        if value is not None and value is not msgspec.UNSET:
-            own(value)
-
-    return own_present
+    return inner[0] if inner else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from operator import attrgetter, methodcaller
 from typing import Any
 
 from multikueue import strategy as contract
@@ -84,6 +85,8 @@ from multikueue.store.workers.worker import Places, WorkerView
 from multikueue.workload.case import Fleet
 from multikueue.workload.nomination.request import failures, may_be_on
 
+_NAME = attrgetter("name")
+
 
 def _owner_uid(workload: Workload) -> Iterable[str]:
     owner = owner_of(workload)
@@ -91,12 +94,12 @@ def _owner_uid(workload: Workload) -> Iterable[str]:
 
 
 def _check_names(workload: Workload) -> Iterable[str]:
-    return () if workload.has(FINISHED) else [c.name for c in workload.status.admission_checks]
+    return map(_NAME, workload.status.admission_checks)
 
 
 def _parked(workload: Workload) -> Iterable[str]:
     """Index of workloads that fit no worker, as far as is known: one value for all."""
-    return (FITS_NO_WORKER,) if workload.has(FITS_NO_WORKER) and not workload.has(FINISHED) else ()
+    return (FITS_NO_WORKER,) if workload.has(FITS_NO_WORKER) else ()
 
 
 def workers_named_by(local: Workload) -> Iterable[str]:
@@ -106,10 +109,6 @@ def workers_named_by(local: Workload) -> Iterable[str]:
     return (*winner, *status.nominated_cluster_names, *(failures(failed.message) if failed is not None else ()))
 
 
-def _worker_names(workload: Workload) -> Iterable[str]:
-    return () if workload.has(FINISHED) else workers_named_by(workload)
-
-
 def _held(workload: Workload) -> Iterable[str]:
     """The worker for whose drain a workload is held until it has given its quota back."""
     name = workload.metadata.annotations.get(DRAINED_FROM_ANNOTATION)
@@ -117,15 +116,13 @@ def _held(workload: Workload) -> Iterable[str]:
 
 
 def _group(workload: Workload) -> Iterable[ObjectKey]:
-    """The group that an unfinished workload is in, by namespace and name."""
+    """The group that a workload is in, by namespace and name."""
     name = workload.metadata.labels.get(GROUP_LABEL, "")
-    return (ObjectKey(workload.metadata.namespace, name),) if name and not workload.has(FINISHED) else ()
+    return (ObjectKey(workload.metadata.namespace, name),) if name else ()
 
 
 def _named(workload: Workload) -> Iterable[ObjectKey | str]:
-    """The LocalQueue and priority class that an unfinished workload names: one index, to decode the spec once."""
-    if workload.has(FINISHED):
-        return ()
+    """The LocalQueue and priority class that a workload names: one index, to decode the spec once."""
     spec = workload_spec(workload)
     queue, ref = ObjectKey(workload.metadata.namespace, spec.queue_name), spec.priority_class_ref
     return (queue,) if ref is None else (queue, ref.name)
@@ -167,17 +164,15 @@ class State:
         self.runtimes = Runtimes(adapters, self.jobs, lambda key: queues.add("jobs", key))
         slicing: dict[str, Indexer[Workload]] = {"replaces": replaced} if has_elastic_jobs else {}
         self.workloads: Cache[Workload] = Cache(
-            indexes={
-                "owner": _owner_uid,
+            indexes={"owner": _owner_uid, "held": _held, **slicing},
+            indexes_until_over={
                 "check": _check_names,
                 "named": _named,
                 "parked": _parked,
-                "worker": _worker_names,
+                "worker": workers_named_by,
                 "group": _group,
-                "held": _held,
-                **slicing,
             },
-            is_over=lambda workload: workload.has(FINISHED),
+            is_over=methodcaller("has", FINISHED),
         )
         self.ceilings = Ceilings()
         self.ended = EndedCopies()

@@ -59,7 +59,7 @@ class Cache(Generic[T]):
       and its next version, or the next list, is another attempt.
     - A list covers one namespace, or all (""): a client that lists some namespaces has a collection for each.
     - With `unknown`, the cache keeps only some of the unknown objects at a time.
-    - An object that `is_over` is kept packed: each question unpacks it.
+    - An object that `is_over` is kept packed: each question unpacks it. `indexes_until_over` are of the others.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class Cache(Generic[T]):
         on_change: Listener[T] = ignore,
         *,
         indexes: Mapping[str, Indexer[T]] | None = None,
+        indexes_until_over: Mapping[str, Indexer[T]] | None = None,
         unknown: UnknownObjects[T] | None = None,
         is_over: Callable[[T], bool] = never,
     ) -> None:
@@ -79,8 +80,11 @@ class Cache(Generic[T]):
         self._lists: dict[str, _Told[T]] = {"": _Told()}
         self._decides: list[Listener[T]] = [on_change]
         self._looks: list[tuple[Listener[T], Failed]] = []
-        self._indexes: dict[str, dict[Hashable, dict[ObjectKey, None]]] = {name: {} for name in indexes or {}}
-        self._indexing = tuple((self._indexes[name], indexer) for name, indexer in (indexes or {}).items())
+        of_all, of_others = indexes or {}, indexes_until_over or {}
+        self._indexes: dict[str, dict[Hashable, dict[ObjectKey, None]]] = {name: {} for name in (*of_all, *of_others)}
+        self._leaves_indexes: Callable[[T], bool] | None = is_over if of_others else None
+        self._when_over = tuple((self._indexes[name], indexer) for name, indexer in of_all.items())
+        self._until_over = self._when_over + tuple((self._indexes[name], of) for name, of in of_others.items())
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -285,11 +289,11 @@ class Cache(Generic[T]):
         """Replaces the old object by the new one, in the indexes too; changes nothing if an index function fails."""
         left: list[tuple[dict[Hashable, dict[ObjectKey, None]], Hashable]] = []
         found: list[tuple[dict[Hashable, dict[ObjectKey, None]], Hashable]] = []
-        for index, of in self._indexing:
-            if old is not None:
-                left.extend(zip(repeat(index), of(old)))
-            if new is not None:
-                found.extend(zip(repeat(index), of(new)))
+        for item, entries in ((old, left), (new, found)):
+            if item is not None:
+                is_over = self._leaves_indexes is not None and self._leaves_indexes(item)
+                for index, of in self._when_over if is_over else self._until_over:
+                    entries.extend(zip(repeat(index), of(item)))
         for index, value in left:
             keys = index.get(value)
             if keys is not None:
