@@ -15,7 +15,7 @@ import anyio.abc
 import msgspec
 
 from multikueue.errors import ClusterUnreachable, Conflict, NotKept, NotLeading, Throttled, Unauthorized
-from multikueue.runtime.controller.queue import Closed, WorkQueue, nobody
+from multikueue.runtime.controller.queue import Closed, WorkQueue
 from multikueue.runtime.controller.supervisor import describe, is_expected, is_fatal, leaves
 from multikueue.telemetry import bind, get_logger
 
@@ -99,7 +99,7 @@ class _Controller(Generic[K]):
 
     def _hire_no_more(self) -> None:
         """When a worker is cancelled, all are: whoever came later would be told of no cancellation, and wait for ever."""
-        self.queue.unserved = nobody
+        self.queue.unserved = None
 
     def _failed(self, key: K, error: Exception) -> None:
         if is_fatal(error):
@@ -173,4 +173,4 @@ async def run_controller(
                 controller.hire()
             queue.unserved = controller.hire
     finally:
-        queue.unserved = nobody
+        queue.unserved = None

@@ -68,7 +68,7 @@ class _Timer(NamedTuple):
 class _Line(Generic[K]):
     """The keys of one priority: first in, first out within a tenant, and tenants in turn."""
 
-    def __init__(self, tenant: Callable[[K], Hashable]) -> None:
+    def __init__(self, tenant: Callable[[K], Hashable] | None) -> None:
         self._tenant = tenant
         self._keys: OrderedDict[Hashable, OrderedDict[K, None]] = OrderedDict()
         self.length = 0
@@ -77,7 +77,8 @@ class _Line(Generic[K]):
         return self.length
 
     def push(self, key: K) -> None:
-        self._keys.setdefault(self._tenant(key), OrderedDict())[key] = None
+        tenant = self._tenant(key) if self._tenant is not None else None
+        self._keys.setdefault(tenant, OrderedDict())[key] = None
         self.length += 1
 
     def pop(self) -> K:
@@ -89,7 +90,7 @@ class _Line(Generic[K]):
         return key
 
     def drop(self, key: K) -> None:
-        tenant = self._tenant(key)
+        tenant = self._tenant(key) if self._tenant is not None else None
         keys = self._keys[tenant]
         del keys[key]
         if not keys:
@@ -101,14 +102,6 @@ class _Line(Generic[K]):
         self.length = 0
 
 
-def _all_alike(_key: object) -> Hashable:
-    return None
-
-
-def nobody() -> None:
-    """Whoever runs no workers."""
-
-
 class WorkQueue(Generic[K]):
     """Keys by priority, first in first out within one, never twice at a time.
 
@@ -118,13 +111,14 @@ class WorkQueue(Generic[K]):
     - Of the lowest priority, at most `RESYNCS_PER_TURN` per turn of the event loop are handed out.
     - Within a priority, tenants (told apart by `tenant`) take turns: the many keys of one do not delay those of others.
 
-    `unserved` is called when a key waits and nobody waits for one, so that whoever runs workers may run one more.
+    `unserved`, if there is one, is called when a key waits and nobody waits for one, so that whoever runs workers may run one
+    more.
 
     Not thread-safe: one event loop owns it, and what changes it is synchronous, so there is no lock. Use it within a
     running loop.
     """
 
-    def __init__(self, *, retries: Backoff = RETRIES, tenant: Callable[[K], Hashable] = _all_alike) -> None:
+    def __init__(self, *, retries: Backoff = RETRIES, tenant: Callable[[K], Hashable] | None = None) -> None:
         self._retries = retries
         self._waiting: tuple[_Line[K], ...] = tuple(_Line(tenant) for _ in QueuePriority)
         self._passed_over = [0 for _ in QueuePriority]
@@ -134,7 +128,7 @@ class WorkQueue(Generic[K]):
         self._again: dict[K, QueuePriority] = {}
         self._failures: dict[K, int] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
-        self.unserved: Callable[[], None] = nobody
+        self.unserved: Callable[[], None] | None = None
         self._taken = 0
         self._resyncs = 0
         self._idle: asyncio.Future[None] | None = None
@@ -284,7 +278,7 @@ class WorkQueue(Generic[K]):
         self._place.clear()
         self._timers.clear()
         self._again.clear()
-        self.unserved = nobody
+        self.unserved = None
         while self._getters:
             self._wake_one()
 
@@ -349,4 +343,5 @@ class WorkQueue(Generic[K]):
             if not getter.done():
                 getter.set_result(None)
                 return
-        self.unserved()
+        if self.unserved is not None:
+            self.unserved()
