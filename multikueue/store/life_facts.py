@@ -83,7 +83,8 @@ class LifeFacts(msgspec.Struct, frozen=True):
         store = self.store
         if own is None:
             return JobFacts(is_let_go=is_orphan(workload), is_run_by_others=store.owner(workload) is None)
-        job, remote = own.job, _winners_job(workload, remotes)
+        job, winner = own.job, workload.status.cluster_name
+        remote = _winners_job(workload, winner, remotes) if winner else None
         return JobFacts(
             finished=own.finished,
             failed_start=lambda now: store.failed_start(now, job),
@@ -124,10 +125,9 @@ class LifeFacts(msgspec.Struct, frozen=True):
         return adapter.ready_pods(remote) if remote is not None else 0
 
 
-def _winners_job(workload: Workload, remotes: Iterable[Remote]) -> AnyJob | None:
-    """The winner's job, if it is of the present attempt."""
-    name = workload.status.cluster_name
-    winner = next((remote for remote in remotes if remote.cluster == name), None) if name else None
+def _winners_job(workload: Workload, name: str, remotes: Iterable[Remote]) -> AnyJob | None:
+    """The job of the winner of that name, if it is of the present attempt."""
+    winner = next((remote for remote in remotes if remote.cluster == name), None)
     if winner is None or winner.job is None:
         return None
     attempt = attempt_of(workload)

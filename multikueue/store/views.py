@@ -34,6 +34,7 @@ from multikueue.workload.decision_rules import (
     NO_RETENTION,
     CopyRetention,
     DecisionRules,
+    asked_retention,
     copy_retention,
     copy_retention_problem,
     time_to_live,
@@ -83,7 +84,8 @@ class Views(msgspec.Struct, frozen=True):
         concerned = self._concerned(of, fleet, may_be_anywhere=may_be_anywhere, takes_over=takes_over)
         remotes = tuple([self._seen(of, name, fleet) for name in concerned])
 
-        retention = self._copy_retention(key, workload, job, rules) if workload is not None else NO_RETENTION
+        asked = asked_retention(workload, job) if workload is not None else ""
+        retention = self._copy_retention(key, workload, asked, rules) if workload is not None else NO_RETENTION
         is_over = workload is not None and own is not None and own.finished is not None
         if workload is not None and own is not None and own.adapter.is_external:
             is_over = _is_as_there(workload, own, remotes)
@@ -126,7 +128,7 @@ class Views(msgspec.Struct, frozen=True):
             waits_for_its_job=workload is not None
             and workload.metadata.deletion_timestamp is not None
             and store.job_to_stop(workload) is not None,
-            misread=self._misread(workload, job, rules) if facts is not None and workload is not None else (),
+            misread=self._misread(workload, asked, rules) if facts is not None and workload is not None else (),
         )
 
     def scheduled_anew(self, case: Case) -> Case:
@@ -134,9 +136,7 @@ class Views(msgspec.Struct, frozen=True):
         scheduling = LifeFacts(self.store, case.rules, case.queues.local_queue).scheduling(case.local)
         return case.scheduled(scheduling, self.store.now())
 
-    def _copy_retention(
-        self, key: ObjectKey, local: Workload, job: AnyJob | None, rules: DecisionRules
-    ) -> CopyRetention:
+    def _copy_retention(self, key: ObjectKey, local: Workload, asked: str, rules: DecisionRules) -> CopyRetention:
         """None where the name of its winner is about to stand for another cluster, or its winner is drained: that waits until
         nothing of ours is left. None either where too many of its namespace ended there after it."""
         name = local.status.cluster_name or ""
@@ -148,11 +148,11 @@ class Views(msgspec.Struct, frozen=True):
             or not self.store.ended.is_among(key, rules.most_copies)
         ):
             return NO_RETENTION
-        return copy_retention(local, job, rules)
+        return copy_retention(asked, rules) if asked else rules.copies
 
-    def _misread(self, local: Workload, job: AnyJob | None, rules: DecisionRules) -> tuple[str, ...]:
+    def _misread(self, local: Workload, asked: str, rules: DecisionRules) -> tuple[str, ...]:
         own = non_preemptible_problem(local) if rules.may_be_non_preemptible else ""
-        return tuple(filter(None, (own, copy_retention_problem(local, job, rules))))
+        return tuple(filter(None, (own, copy_retention_problem(asked, rules) if asked else "")))
 
     def widened(self, case: Case, clusters: Iterable[str]) -> Case:
         """The case with these clusters of its fleet added."""
@@ -241,6 +241,8 @@ class Views(msgspec.Struct, frozen=True):
             found |= dict.fromkeys(self.store.with_job(earlier))
         recorded = local.status.cluster_name if local is not None else None
         inside, outside = _by_place(found, fleet.order)
+        if not outside:
+            return tuple(inside)
         return (*inside, *[name for name in outside if name == recorded or name in self.store.workers])
 
     def _seen(self, of: _Workload, name: str, fleet: Fleet) -> Remote:

@@ -65,8 +65,6 @@ class Fleet(msgspec.Struct, frozen=True):
 
     def but_for(self, taken: Mapping[str, str]) -> Fleet:
         """The fleet for a workload that some workers cannot take, with the reasons."""
-        if not taken:
-            return self
         workers = (replace(w, usable=False, why=taken[w.name]) if w.name in taken else w for w in self.workers)
         return Fleet(tuple(workers), self.missing)
 
@@ -298,7 +296,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def _first(self) -> Remote | None:
         """The worker chosen before, while it may still win, else the one that admitted first."""
-        admitted = [r for r in self.remotes if r.has_taken and self._may_win(r)]
+        admitted = [r for r in self.remotes if ADMITTED in r.true and self._may_win(r)]
         for remote in admitted:
             if remote.cluster == self.choice:
                 return remote
@@ -334,10 +332,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.winner
 
     def _may_win(self, remote: Remote) -> bool:
-        """Whether a worker that has taken the copy may get the job."""
         if not remote.is_reachable or remote.link.is_silent or remote.unfit is not None:
             return False
-        return self.is_current(remote.workload) and self._is_nominated(remote)
+        return remote.has_taken and self.is_current(remote.workload) and self._is_nominated(remote)
 
     def _is_nominated(self, remote: Remote) -> bool:
         """Whether the worker is nominated now. A copy may be admitted just while it is withdrawn, which is too late:
@@ -376,17 +373,18 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def shown(self) -> Fleet:
         """The fleet for this workload: workers that cannot take it are not usable."""
         taken = {r.cluster: excerpt(r.unfit.text) for r in self.remotes if r.unfit is not None}
-        taken |= {cluster: f"can never hold it: {lack}" for cluster, lack in self.lacks.items()}
-        return self.fleet.but_for(taken)
+        for cluster, lack in self.lacks.items():
+            taken[cluster] = f"can never hold it: {lack}"
+        return self.fleet.but_for(taken) if taken else self.fleet
 
     @cached_property
     def lacks(self) -> Mapping[str, str]:
         """The reachable workers that say that they can never admit their copy of this attempt, each with the reason."""
-        return {
-            r.cluster: r.never
-            for r in self.remotes
-            if r.never and r.is_reachable and r.is_configured and self.is_current(r.workload)
-        }
+        found = dict[str, str]()
+        for remote in self.remotes:
+            if remote.never and remote.is_reachable and remote.is_configured and self.is_current(remote.workload):
+                found[remote.cluster] = remote.never
+        return found
 
     def remote(self, cluster: str) -> Remote | None:
         for remote in self.remotes:  # a plain loop: asked for each nominated worker, again and again

@@ -26,6 +26,7 @@ __all__ = [
     "DecisionRules",
     "RequeueBackoff",
     "WaitForPodsReady",
+    "asked_retention",
     "copy_retention",
     "copy_retention_problem",
     "time_to_live",
@@ -122,11 +123,16 @@ LONGEST = timedelta(days=1)
 over."""
 
 
-def copy_retention(local: Workload, job: Object | None, rules: DecisionRules) -> CopyRetention:
+def asked_retention(local: Workload, job: Object | None) -> str:
+    """The annotation's text; empty without one."""
+    own = local.metadata.annotations.get(COPY_RETENTION, "")
+    return own if own or job is None else job.metadata.annotations.get(COPY_RETENTION, "")
+
+
+def copy_retention(asked: str, rules: DecisionRules) -> CopyRetention:
     """The retention of one workload. An annotation that is no duration counts as absent; a longer time than allowed counts
     as the longest allowed."""
-    text = _asked(local, job)
-    wanted = parse_duration(text) if text else None
+    wanted = parse_duration(asked)
     if wanted is None:
         return rules.copies
     allowed = min(wanted, _longest(rules))
@@ -154,22 +160,16 @@ def time_to_live(job: AnyJob) -> timedelta | None:
     return answer_or(seconds, otherwise=None)
 
 
-def copy_retention_problem(local: Workload, job: Object | None, rules: DecisionRules) -> str:
-    """The problem of the annotation; empty if it is absent or good."""
-    text = _asked(local, job)
-    if not text:
-        return ""
-    wanted, longest = parse_duration(text), _longest(rules)
+def copy_retention_problem(asked: str, rules: DecisionRules) -> str:
+    """The problem of the annotation; empty if it is good."""
+    wanted, longest = parse_duration(asked), _longest(rules)
     if wanted is None:
-        return f"annotation {COPY_RETENTION}: expected a duration as 12h or 30m, got {text[:60]!r}; it counts as absent"
+        return (
+            f"annotation {COPY_RETENTION}: expected a duration as 12h or 30m, got {asked[:60]!r}; it counts as absent"
+        )
     if wanted > longest:
-        return f"annotation {COPY_RETENTION}: {text} is more than {longest}, the longest that is allowed"
+        return f"annotation {COPY_RETENTION}: {asked} is more than {longest}, the longest that is allowed"
     return ""
-
-
-def _asked(local: Workload, job: Object | None) -> str:
-    own = local.metadata.annotations.get(COPY_RETENTION, "")
-    return own if own or job is None else job.metadata.annotations.get(COPY_RETENTION, "")
 
 
 def _longest(rules: DecisionRules) -> timedelta:

@@ -18,6 +18,7 @@ from multikueue.workload.decision_rules import (
     CopyRetention,
     DecisionRules,
     RequeueBackoff,
+    asked_retention,
     copy_retention,
     copy_retention_problem,
     time_to_live,
@@ -75,13 +76,14 @@ def test_retention(workload: str | None, own: str | None, hours: float, problem:
     if workload is not None:
         local = local.annotations({COPY_RETENTION: workload})
     owner = job("job") if own is None else job("job").annotations({COPY_RETENTION: own})
-    assert copy_retention(local.build(), owner.build(), HOURS).succeeded == timedelta(hours=hours)
-    said = copy_retention_problem(local.build(), owner.build(), HOURS)
+    asked = asked_retention(local.build(), owner.build())
+    assert copy_retention(asked, HOURS).succeeded == timedelta(hours=hours)
+    said = copy_retention_problem(asked, HOURS) if asked else ""
     assert problem in said if problem else not said
 
 
 def test_a_workload_whose_job_is_gone_is_retained_by_the_settings() -> None:
-    assert copy_retention(won().finished().build(), None, HOURS) == HOURS.copies
+    assert copy_retention(asked_retention(won().finished().build(), None), HOURS) == HOURS.copies
 
 
 @pytest.mark.parametrize(
@@ -92,19 +94,19 @@ def test_what_failed_stays_longer_and_a_replaced_slice_not_at_all(reason: str, s
     local = won().finished(reason=reason).build()
     ended = local.condition("Finished")
     assert ended is not None
-    assert copy_retention(local, None, HOURS).of(ended) == stays
+    assert copy_retention(asked_retention(local, None), HOURS).of(ended) == stays
 
 
 def test_an_annotation_counts_however_the_job_ends() -> None:
     local = won().annotations({COPY_RETENTION: "3h"}).build()
-    assert copy_retention(local, None, HOURS) == CopyRetention(timedelta(hours=3), timedelta(hours=3))
+    assert copy_retention(asked_retention(local, None), HOURS) == CopyRetention(timedelta(hours=3), timedelta(hours=3))
 
 
 def test_what_all_copies_have_an_annotation_may_ask_for() -> None:
     week = DecisionRules(copies=CopyRetention(failed=timedelta(days=7)))
     local = won().finished().annotations({COPY_RETENTION: "48h"}).build()
-    assert copy_retention(local, None, week).succeeded == timedelta(days=2)
-    assert copy_retention_problem(local, None, week) == ""
+    assert copy_retention(asked_retention(local, None), week).succeeded == timedelta(days=2)
+    assert copy_retention_problem(asked_retention(local, None), week) == ""
 
 
 LASTING = {

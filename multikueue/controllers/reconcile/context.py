@@ -211,7 +211,8 @@ class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def ask_strategy(self, case: Case) -> Case:
         """The case with its strategy's nomination, and with what is known of the workers that this names."""
         case = self.strategies.with_nomination(case)
-        return self.views.widened(case, case.nomination.clusters) if case.nomination is not None else case
+        nomination = case.nomination
+        return self.views.widened(case, nomination.clusters) if nomination is not None else case
 
 
 def _rules(settings: Settings, should_check_gates: bool, reasons: Reasons) -> DecisionRules:

@@ -116,7 +116,7 @@ def effects(plan: Plan, remote: Remote, now: datetime) -> tuple[Action, ...]:
 
 
 def _absent(desired: Absent, _plan: Plan, remote: Remote, _now: datetime) -> Iterable[Action]:
-    return [action for action in _removal(remote, desired.why) if action.uid in desired.uids]
+    return _removal(remote, desired.why, desired.uids)
 
 
 def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Sequence[Action]:
@@ -211,13 +211,14 @@ def _scaled_down(local: Workload, copy: Workload) -> dict[str, Any] | None:
     return answer_or(lambda: scale_down_patch(local, copy), otherwise=None)
 
 
-def _removal(remote: Remote, why: str) -> Sequence[DeleteJob | DeleteWorkload]:
-    """The job first, so that its controller creates nothing again once the workload is gone (contract 3.1)."""
+def _removal(remote: Remote, why: str, uids: frozenset[str] | None = None) -> Sequence[DeleteJob | DeleteWorkload]:
+    """Of those with these UIDs; None: of all. The job first, so that its controller creates nothing again once the workload is
+    gone (contract 3.1)."""
     found: list[DeleteJob | DeleteWorkload] = []
-    if remote.job is not None and remote.job.metadata.deletion_timestamp is None:
-        found.append(DeleteJob(cluster=remote.cluster, why=why, uid=remote.job.metadata.uid))
-    if remote.workload is not None and remote.workload.metadata.deletion_timestamp is None:
-        found.append(DeleteWorkload(cluster=remote.cluster, why=why, uid=remote.workload.metadata.uid))
+    for delete, item in ((DeleteJob, remote.job), (DeleteWorkload, remote.workload)):
+        meta = item.metadata if item is not None else None
+        if meta is not None and meta.deletion_timestamp is None and (uids is None or meta.uid in uids):
+            found.append(delete(cluster=remote.cluster, why=why, uid=meta.uid))
     return found
 
 
