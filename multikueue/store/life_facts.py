@@ -41,8 +41,8 @@ class LifeFacts(msgspec.Struct, frozen=True):
     def of(cls, store: Store, rules: DecisionRules, workload: Workload) -> LifeFacts:
         return cls(store, rules, store.local_queues.get(queue_of(workload)))
 
-    def scheduling(self, workload: Workload) -> Scheduling:
-        key, scheduler, quota = workload.key, self.store.engine.scheduler, self.store.engine.view
+    def scheduling(self, key: ObjectKey, workload: Workload) -> Scheduling:
+        scheduler, quota = self.store.engine.scheduler, self.store.engine.view
         assumed, waiting = scheduler.assumption(key), quota.pending_workload(key)
         admission = assumed.admission if assumed is not None else workload.status.admission
         is_granular = waiting is not None and self.rules.reasons.is_granular

@@ -277,7 +277,7 @@ class State:
 
     def places(self, key: ObjectKey) -> tuple[str, ...]:
         """The workers that a workload concerns by what they have, hide or were found unfit for."""
-        return self._places.of(key, lambda name: name in self.workers and self.workers[name].is_concerned_by(key))
+        return self._places.of(key, self.workers)
 
     def multikueue_check(self, workload: Workload) -> AdmissionCheck | None:
         """The first of the workload's checks that is ours (contract 3.1 E2)."""

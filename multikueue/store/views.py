@@ -71,7 +71,7 @@ class Views(msgspec.Struct, frozen=True):
         job_key, job = store.key_and_job(workload) if workload is not None else (None, None)
         own = OwnJob(job, store.adapters.of(job)) if job is not None else None
         facts = LifeFacts.of(store, rules, workload) if rules.has_life and workload is not None else None
-        scheduling = facts.scheduling(workload) if facts is not None and workload is not None else Scheduling()
+        scheduling = facts.scheduling(key, workload) if facts is not None and workload is not None else Scheduling()
         listed = workload.status.admission_checks if workload is not None else ()
         # Our check of the workload: one in its status, or one that it will have with its reservation.
         check = store.first_of_ours([*map(_NAME, listed), *scheduling.required_checks])
@@ -133,7 +133,7 @@ class Views(msgspec.Struct, frozen=True):
 
     def scheduled_anew(self, case: Case) -> Case:
         """The case after a write of ours, which the scheduler has seen."""
-        scheduling = LifeFacts(self.store, case.rules, case.queues.local_queue).scheduling(case.local)
+        scheduling = LifeFacts(self.store, case.rules, case.queues.local_queue).scheduling(case.key, case.local)
         return case.scheduled(scheduling, self.store.now())
 
     def _copy_retention(self, key: ObjectKey, local: Workload, asked: str, rules: DecisionRules) -> CopyRetention:

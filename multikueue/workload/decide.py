@@ -96,14 +96,15 @@ def _live(case: Case, ask_strategy: AskStrategy) -> Outcome:
     status = outcome.status or step.status
     if FINISHED not in case.true:
         status = synchronise_admitted(status, local.metadata.generation, case.now, case.rules.reasons)
-    may_go, waits = _may_go(case) if status == local.status else (False, None)
+    is_settled = local.metadata.deletion_timestamp is not None and status == local.status
+    may_go, waits = _may_go(case) if is_settled else (False, None)
     held_back = FITS_NO_WORKER in case.true and QUOTA_RESERVED not in case.true
     return replace(
         outcome,
         status=status,
         should_deactivate=step.should_deactivate,
         reads=(*outcome.reads, *(case.fleet.usable if held_back else ())),
-        priority=_priority(case),
+        priority=_priority(case, case.class_value) if case.class_value is not None else None,
         should_release=may_go,
         again_after=sooner(step.again_after, outcome.again_after, waits),
         events=(*step.events, *outcome.events),
@@ -128,12 +129,12 @@ def _may_go(case: Case) -> tuple[bool, timedelta | None]:
     return True, None
 
 
-def _priority(case: Case) -> int | None:
+def _priority(case: Case, value: int) -> int | None:
     """The value of its class once that changes; the job's reconcile sets the name. A priority that somebody gave the Workload
     by hand stays until then."""
-    local, value = case.local, case.class_value
+    local = case.local
     known = local.metadata.annotations.get(CLASS_VALUE_ANNOTATION)
-    if value is None or str(value) == known or FINISHED in case.true or local.metadata.deletion_timestamp is not None:
+    if str(value) == known or FINISHED in case.true or local.metadata.deletion_timestamp is not None:
         return None
     # Without a note, of a Workload with a job, the priority may be from before there were notes. A write just for the
     # note is for those that others make, which are few.

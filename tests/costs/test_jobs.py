@@ -64,7 +64,7 @@ MOST_FUNCTIONS = 15_200
 """Functions in Python that are called for one job, until all its consequences are over: 13,200 to 14,600 by strategy. What a
 busy machine adds to seconds it does not add to these."""
 
-MOST_IN_A_RECONCILE = {"patch workloads/status": 650, "": 270}
+MOST_IN_A_RECONCILE = {"patch workloads/status": 650, "": 250}
 """Functions of the product in a reconcile of a Workload: in one that writes its status, and in one that writes nothing."""
 
 

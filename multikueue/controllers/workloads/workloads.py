@@ -105,7 +105,7 @@ class Workloads(msgspec.Struct, frozen=True):
             context.strategies.forget(key)
         if written is None:
             context.store.forget(key)
-        else:
+        elif outcome.events:
             self._record_events(written, outcome)
         case = outcome.case.after(written) if written is not None else before
         self._plan(case, outcome)

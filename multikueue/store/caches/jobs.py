@@ -76,6 +76,8 @@ class JobCaches:
         self._adapters, self._on_change, self._copies = adapters, on_change, are_copies
         self._indexes: dict[str, Indexer[Any]] = dict(indexes or {})
         self._caches: dict[str, Cache[Any]] = {}
+        self.is_on: Callable[[str], bool] = self._caches.__contains__
+        """Whether the kind of that name is open."""
         self._followers: list[Listener[AnyJob]] = []
         self._observers: list[tuple[Listener[AnyJob], Failed]] = []
         self._waiting: list[Opened] = []
@@ -145,9 +147,6 @@ class JobCaches:
             yield
         finally:
             self._waiting.remove(opened)
-
-    def is_on(self, kind: str) -> bool:
-        return kind in self._caches
 
     def of(self, kind: Kind[Any]) -> Cache[Any]:
         """The cache of a kind; KeyError if it is not open."""

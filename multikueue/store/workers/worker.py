@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from msgspec.structs import replace
 
@@ -41,6 +41,12 @@ def _nobody(_worker: WorkerView, _aspect: WorkerAspect) -> None:
     """Does nothing."""
 
 
+class Concerned(Protocol):
+    """A worker, as `Places` asks it."""
+
+    def is_concerned_by(self, key: ObjectKey, /) -> bool: ...
+
+
 class Places:
     """Index of the workers that have, or may have, something of a workload: no scan over all workers.
 
@@ -53,12 +59,15 @@ class Places:
     def note(self, key: ObjectKey, worker: str) -> None:
         self._of.setdefault(key, {})[worker] = None
 
-    def of(self, key: ObjectKey, is_concerned: Callable[[str], bool]) -> tuple[str, ...]:
+    def of(self, key: ObjectKey, workers: Mapping[str, Concerned]) -> tuple[str, ...]:
         """The noted workers that the workload still concerns.
 
-        `is_concerned` may rebuild a group of Pods; that change is applied then, and may note workers and ask for them.
+        To ask one may rebuild a group of Pods; that change is applied then, and may note workers and ask for them.
         """
-        gone = [name for name in tuple(self._of.get(key, ())) if not is_concerned(name)]
+        gone = list[str]()
+        for name in tuple(self._of.get(key, ())):
+            if name not in workers or not workers[name].is_concerned_by(key):
+                gone.append(name)
         left = self._of.get(key, {})
         for name in gone:
             left.pop(name, None)

@@ -42,7 +42,7 @@ def admitted(case: Case) -> Outcome:
         reserved = case.local.condition(QUOTA_RESERVED)
         since = reserved.last_transition_time if reserved else None
         return report_held_up(case, left, since, unchanged(case, desired=(*losers, *goes)))
-    away = [r for r in case.remotes if may_be_there(case, r)]
+    away = [r for r in case.remotes if not (r.is_reachable and r.link.is_known) and may_be_there(case, r)]
     if away:
         return unchanged(case, desired=in_step, after=until_lost(case, away))
     if not case.may_copy_job and case.slice.stays:

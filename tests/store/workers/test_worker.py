@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -105,36 +105,47 @@ def test_copies_without_jobs_are_held_too() -> None:
     assert not worker.may_have(ObjectKey("default", "other"))
 
 
+class Answering(NamedTuple):
+    answer: Callable[[], bool] | bool
+
+    def is_concerned_by(self, _key: ObjectKey) -> bool:
+        return self.answer() if callable(self.answer) else self.answer
+
+
+def workers(**answers: Callable[[], bool] | bool) -> dict[str, Answering]:
+    """Workers by name, and whether a workload concerns them."""
+    return {name: Answering(answer) for name, answer in answers.items()}
+
+
 def test_a_worker_that_is_noted_while_it_is_looked_who_is_concerned_is_one_of_them() -> None:
     """A group of Pods is gathered when it is read, and its change is heard then."""
     places = Places()
     places.note(KEY, "w1")
     places.note(KEY, "w2")
 
-    def concerns(name: str) -> bool:
+    def first() -> bool:
         places.note(KEY, "w3")
-        if name == "w1":
-            assert places.of(KEY, lambda other: other == "w3") == ("w3",)
-        return name == "w2"
+        assert places.of(KEY, workers(w3=True)) == ("w3",)
+        return False
 
-    assert places.of(KEY, concerns) == ("w3",)
+    assert places.of(KEY, workers(w1=first, w2=True)) == ("w3",)
 
 
 def test_nobody_is_concerned_once_nothing_is_left() -> None:
     places = Places()
     places.note(KEY, "w1")
-    assert places.of(KEY, lambda _: False) == ()
-    assert places.of(KEY, lambda _: True) == ()
+    assert places.of(KEY, {}) == ()
+    assert places.of(KEY, workers(w1=True)) == ()
 
 
 def test_a_job_that_goes_is_noted_nowhere() -> None:
     places = Places()
     worker, there = WorkerView("w1", places=places), job("job").prebuilt("wl").build()
     worker.jobs.upsert(there)
-    assert places.of(KEY, lambda _: True) == ("w1",)
-    assert places.of(KEY, lambda _: False) == ()
+    assert places.of(KEY, workers(w1=True)) == ("w1",)
+    assert places.of(KEY, {}) == ()
     worker.jobs.remove(there)
-    assert places.of(KEY, lambda _: True) == ()
+    assert places.of(KEY, workers(w1=True)) == ()
 
 
 def test_a_name_given_to_another_cluster_forgets_the_one_before() -> None:
