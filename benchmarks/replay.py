@@ -1,7 +1,7 @@
 """Kueue's published scheduler workloads, replayed through the quota engine alone, on virtual time.
 
-The same queues, arrivals and run times (quota-engine 8), without API servers: a reservation counts the moment it is
-decided, a workload ends after its run time, and an evicted one waits again at once. The measured time is
+The same queues, arrivals and run times (Kueue's `test/performance/scheduler`), without API servers: a reservation counts
+the moment it is decided, a workload ends after its run time, and an evicted one waits again at once. The measured time is
 CPU of the engine and of the objects that it observes; times to admission are those of the replay's own clock.
 """
 

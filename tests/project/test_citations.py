@@ -26,7 +26,7 @@ PAGES = {
 IDS = {
     r"CX-\d+": "docs/contract.md",
     r"MK-\d+": "docs/contract.md",
-    r"I\d+": "docs/contract.md",
+    r"I\d+": "docs/invariants.md",
     r"QE-\d+": SCENARIOS,
 }
 """What is cited by an id."""
@@ -109,7 +109,7 @@ def _names_a_page(source: str) -> bool:
         ('"""Rules (ocm.md 2.99)."""', ["2.99 is not in docs/ocm.md"]),
         ("x = 1  # as in contract 3.99", ["3.99 is not in docs/contract.md"]),
         ('x = 1\n"""By CX-999."""', ["CX-999 is not in docs/contract.md"]),
-        ('"""By QE-999 and I99."""', ["QE-999 is not in tests/quota/scenarios.md", "I99 is not in docs/contract.md"]),
+        ('"""By QE-999 and I99."""', ["QE-999 is not in tests/quota/scenarios.md", "I99 is not in docs/invariants.md"]),
         ('"""By design 5.6."""', ["design 5.6 is in no page"]),
         ('"""By python-stack 5.2."""', ["python-stack is in no page"]),
         ('x = "contract 3.99"', []),
