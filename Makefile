@@ -58,9 +58,10 @@ format: $(READY) ## Format the code and fix what ruff can fix
 	@$(BIN)/ruff format .
 
 .PHONY: docs
-docs: $(READY) ## Write the tables of docs/settings.md, docs/why.md, the picture of top and the schema of the chart again
+docs: $(READY) ## Write the tables of docs/settings.md, docs/why.md and docs/compatibility.md, the picture of top and the schema of the chart again
 	@$(BIN)/python -m multikueue.settings.describe docs/settings.md
 	@$(BIN)/python -m tests.answers.page docs/why.md
+	@$(BIN)/python -m tests.project.switches
 	@$(BIN)/python -m tests.console.terminal.picture docs/top.svg
 	@$(BIN)/python -m release.chart deploy/chart
 

@@ -1,7 +1,8 @@
 """What releases of Kueue decide or say differently: one switch for each change, all of them in one place.
 
-A switch is named for what the newer release does, and has the number of Kueue's pull request, issue or KEP. Who decides
-looks at the switch and never at the release, so there is one set of rules. `of` gives the switches of a release.
+A switch is named for what the newer release does. Its docstring has the release, and the number of Kueue's pull request,
+issue or KEP; `make docs` writes them into docs/compatibility.md. Decisions look at the switch and never at the release, so
+there is one set of rules. `of` gives the switches of a release.
 """
 
 from __future__ import annotations
@@ -18,100 +19,117 @@ class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
     """The switches; the defaults are those of the newest release."""
 
     is_fair_within_nominal: bool = True
-    """#9494, since 0.17 and 0.16.3: under fair sharing a ClusterQueue that stays within its nominal quota of what is
-    contested preempts whatever the shares say, and that is reclamation."""
+    """Since 0.17 and 0.16.3 (#9494): Fair sharing: a ClusterQueue that stays within its nominal quota of what is
+    contested preempts whatever the shares say, and that is reclamation (gate `FairSharingPreemptWithinNominal`).
+    Before: The shares decide, and the reason is `InCohortFairSharing`."""
 
     has_admitting_words: bool = True
-    """#13124, since 0.19: the check says that a worker admitted the workload, and not that it reserved quota for it; and
-    when it ends an attempt, in which state it was before."""
+    """Since 0.19 (#13124): The check says that a worker admitted the workload and, when it ends an attempt, in which
+    state it was before. Before: It says that the workload got a reservation there."""
 
     has_access_providers: bool = True
-    """KEP 693, since 0.19: who makes credentials for a ClusterProfile is an access provider, no credentials provider."""
+    """Since 0.19 (KEP 693): Access providers make credentials for a ClusterProfile. Before: Credentials providers
+    do."""
 
     has_admission_gates: bool = True
-    """KEP 6915, gate AdmissionGatedBy, on since 0.19: an annotation holds work back until somebody takes it away."""
+    """Since 0.19 (KEP 6915): The annotation `kueue.x-k8s.io/admission-gated-by` of a job holds it back (gate
+    `AdmissionGatedBy`). Copies do not have it. With an older release `quota.admission_gates` switches it on."""
 
     has_deprecated_paths: bool = True
-    """#12144, since 0.19: kubeconfigs that are named by any path are warned of."""
+    """Since 0.19 (#12144): A kubeconfig by any path is warned of, `DeprecatedPathUsage`, unless
+    `dispatch.kubeconfig_directory` is set."""
 
     most_pod_sets: int = 18
-    """#12819: a Workload may have 18 pod sets since 0.19, 10 since 0.18 (#11388), and 8 before."""
+    """Since 0.19 (#12819): A Workload may have 18 pod sets. Where a worker's are fewer, the workload goes elsewhere.
+    Before: 10 since 0.18 (#11388), else 8."""
 
     has_ray_sidecars: bool = True
-    """#12454 and #12405, since 0.19: what KubeRay puts into the head of a Ray cluster takes quota, the submitter of a RayJob
-    and the autoscaler."""
+    """Since 0.19 (#12454, #12405): What KubeRay puts into the head of a Ray cluster takes quota: the submitter of a
+    RayJob, and the autoscaler, which our webhook refuses in a queue."""
 
     has_ray_redis_cleanup: bool = True
-    """#11260, since 0.17 and 0.18 in later patches: the head of a Ray cluster that survives the loss of its head takes at
-    least as much as the job that cleans its Redis afterwards."""
+    """Since 0.17 and 0.18 in later patches (#11260): The head of a Ray cluster whose state is in Redis takes at least
+    as much as the job that cleans up after it. Here with 0.18 or newer."""
 
     has_identifier_annotations: bool = True
-    """#10311, gate WorkloadIdentifierAnnotations, since 0.18: jobs name their Workload, and Pods their group, in an annotation,
-    too, and that goes first; before, in a label alone."""
+    """Since 0.18 (#10311): A job names its Workload, and a Pod its group, in an annotation, too, which is read before
+    the label (gate `WorkloadIdentifierAnnotations`). Copies have the labels, unless the name is too long for one: then
+    they go to workers with 0.18 or newer only. Before: In a label alone."""
 
     is_fair_by_flavor: bool = True
-    """#10149, since 0.17 and 0.16.3: under fair sharing heads go first at each level of the tree whose side borrows nothing
-    there of what they ask for; before, those go first that borrow nothing from their ClusterQueue on. And who borrows may
-    be preempted also where nothing of the resource could be lent any more, so that the share is 0."""
+    """Since 0.17 and 0.16.3 (#10149): Fair sharing: at each level of the tree those heads go first whose side borrows
+    nothing there of what they ask for. Who borrows may be preempted also where nothing of the resource can be lent any
+    more, so that the share is 0. Before: Those go first whose ClusterQueue borrows nothing, whatever its cohort does;
+    who has a share of 0 is spared."""
 
     has_labels_by_flavor: bool = True
-    """#12449, since 0.17.6 and 0.18.1: of the node selector of a pod only the keys count that the flavor in question
-    declares; before, those that any flavor of its resource group declares."""
+    """Since 0.17.6 and 0.18 (#12449): Of a pod's node selector and affinity, the keys count that the flavor in question
+    declares. Before: Those that any flavor of its resource group declares."""
 
     has_equivalence_classes: bool = True
-    """#9698 and #11097, since 0.17, gate SchedulingEquivalenceHashing: in a BestEffortFIFO queue a head that fits nowhere is
-    parked together with all that ask for the same, and until the next flush who comes and asks for the same is parked
-    unseen; before, each had its own turn."""
+    """Since 0.17 (#9698, #11097): In a BestEffortFIFO queue, a head that fits nowhere is parked with all that ask for
+    the same, and until the next flush who comes and asks for the same is parked unseen (gate
+    `SchedulingEquivalenceHashing`). Before: Each has its own turn: who comes by itself may take what has just become
+    free, before parked work is woken."""
 
     has_orphan_ends: bool = True
-    """#11596, gate FinishOrphanedWorkloads, since 0.18: a Workload whose job is gone, and has left it behind, is finished."""
+    """Since 0.18 (#11596): A Workload whose job is gone is Finished, `OwnerNotFound` (gate `FinishOrphanedWorkloads`):
+    on the manager once nothing of it runs on a worker. On a worker it is no result of the job, and the workload is
+    dispatched again. Before: It stays."""
 
     is_zero_ignored: bool = True
-    """#9808, since 0.18: a resource that is requested as 0 is nothing to preempt for; before, a ClusterQueue that borrows of
-    it already could not preempt within its nominal quota."""
+    """Since 0.18 (#9808): A resource that is requested as 0 is nothing to preempt for. Before: A ClusterQueue that
+    borrows of it cannot preempt within its nominal quota."""
 
     has_check_messages: bool = True
-    """#10623, since 0.18: the message of an eviction by checks names each with what it says."""
+    """Since 0.18 (#10623): The message of an eviction by checks names each with what it says. Before: "At least one
+    admission check is false"."""
 
     has_exact_products: bool = True
-    """#12953, since 0.19: what is transformed is multiplied exactly; before, factors were rounded up to whole units."""
+    """Since 0.19 (#12953): Transformations multiply exactly: 300m of an input are 0.3. Before: Factors are rounded up
+    to whole units."""
 
     has_pod_limits: bool = True
-    """#12780, since 0.19: limits of the pod as a whole stand in for its requests and bound them, and a LimitRange has
-    defaults for them."""
+    """Since 0.19 (#12780): Limits of a pod as a whole stand in for its requests and bound them, and LimitRanges of type
+    Pod have defaults for them. Before: Its requests alone count."""
 
     has_zero_initial_usage: bool = True
-    """#12891, since 0.19: where LocalQueues take turns, the history of one that is new begins with nothing; before, with
-    what it used at that moment."""
+    """Since 0.19 (#12891): Turns of LocalQueues: the history of a new one begins with nothing. Before: With what it
+    uses at that moment."""
 
     counts_devices: bool = True
-    """KEP 2941, gate KueueDRAIntegration, on since 0.18: devices that pods claim count, and work that claims others waits;
-    before, with gate DynamicResourceAllocation off, they are ignored."""
+    """Since 0.18 (KEP 2941): Devices that pods claim count by DeviceClass (`quota.dra`), and work that claims others,
+    or by name, waits (gates `KueueDRAIntegration`, `KueueDRARejectWorkloadsWhenDRADisabled`). Before: Claims are
+    ignored, unless the gate `DynamicResourceAllocation` is on."""
 
     counts_extended_resources: bool = True
-    """The same, gate KueueDRAIntegrationExtendedResource, on since 0.19: so do extended resources with devices behind them."""
+    """Since 0.19 (KEP 2941): Extended resources count as the devices behind them (gate
+    `KueueDRAIntegrationExtendedResource`). Before: As what pods request."""
 
     has_device_details: bool = True
-    """The same, since 0.18: a claim may have constraints, configuration and selectors."""
+    """Since 0.18 (KEP 2941): Templates of claims may have selectors, constraints and configuration. Before: They are
+    refused."""
 
     has_failed_indexes: bool = True
-    """#13717, since 0.19.1: the indexes of a Job that failed for good give their quota back, as those that succeeded do."""
+    """Since 0.19.1 (#13717): Indexes of a Job that failed for good give their quota back. Before: Only those that
+    succeeded do."""
 
     has_unmultiplied_inputs: bool = True
-    """#14032, since 0.19.1: what is transformed with `multiplyBy` and kept counts as it was requested; before, it was
-    multiplied, too."""
+    """Since 0.19.1 (#14032): Transformations with `multiplyBy` multiply the outputs; an input that is kept counts as it
+    was requested. Before: The input that is kept is multiplied, too."""
 
     has_hopeless_flavors_last: bool = True
-    """#13896, since 0.19.1: a flavor in which nobody can be preempted is worse than any that fits or gives candidates; before,
-    one that borrows less came first with PreemptionOverBorrowing, and work waited for it for ever."""
+    """Since 0.19.1 (#13896): A flavor in which nobody can be preempted is worse than any that fits or gives candidates.
+    Before: With `PreemptionOverBorrowing` it comes first if it borrows less, and work may wait for it forever."""
 
     has_lasting_searches: bool = True
-    """#13956, gate FlavorFungibilityPreserveScanProgress, on since 0.19.1: who is the head again goes on with its search for
-    flavors, though quota was given or freed meanwhile, or another head was faster; before, it began with the first flavor."""
+    """Since 0.19.1 (#13956): Who is the head again goes on with its search for flavors, though quota was given back
+    meanwhile or another head was faster (gate `FlavorFungibilityPreserveScanProgress`). Before: The search begins with
+    the first flavor again, and may never come to a later one."""
 
     has_exact_usage: bool = True
-    """#13761, since 0.19.1: where LocalQueues take turns, what one used is known to a billionth of each resource; before, to a
-    thousandth, so that little usage beside a long half-life never showed."""
+    """Since 0.19.1 (#13761): Turns of LocalQueues: what one used is known to a billionth of each resource. Before: To a
+    thousandth: one cpu beside a half-life of a week never shows."""
 
     @classmethod
     def of(cls, release: Release) -> Compatibility:
