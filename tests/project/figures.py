@@ -20,7 +20,7 @@ __all__ = ["Figures", "figures", "prose", "words"]
 
 PRODUCT = ROOT / "multikueue"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-REFERENCES = {"commands.md", "invariants.md", "metrics.md", "settings.md", "why.md"}
+REFERENCES = {"attacks.md", "commands.md", "invariants.md", "metrics.md", "settings.md", "why.md"}
 """Pages to look something up in, which are generated or compared with the code: no prose."""
 
 Figures = Mapping[str, float]

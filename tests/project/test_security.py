@@ -10,14 +10,12 @@ import re
 import pytest
 
 from testbed.hostile.play import CASES
-from tests.project.files import read, section
+from tests.project.files import read
 from tests.simulation.bugs import BUGS
 
 ROWS = {
     int(number): cells.split(" | ")
-    for number, cells in re.findall(
-        r"^\| (\d+) \| (.*) \|$", section(read("docs/security.md"), "What was shown once"), re.MULTILINE
-    )
+    for number, cells in re.findall(r"^\| (\d+) \| (.*) \|$", read("docs/attacks.md"), re.MULTILINE)
 }
 PLAYED = {f"`make hostile`: {case.what}" for case in CASES}
 

@@ -4,7 +4,7 @@ Each replaces a function of the product by one that does what a tired programmer
 seeds; those that no simulated life can show, by the test that guards the same. `python -m tests.simulation.bugs
 [NAME ...]` lives seeds from 0 on until each is caught, and says by which and by what invariant.
 
-A bug with a `row` takes away what was built for that row of the table in docs/security.md, "What was shown once".
+A bug with a `row` takes away what was built for that row of the table in docs/attacks.md.
 """
 
 from __future__ import annotations
