@@ -316,7 +316,7 @@ def _listed(options: tuple[Option, ...]) -> str:
 
 
 def _problems(error: ValidationError) -> str:
-    # A wrong option is rare, and whoever lists strategies needs no settings.
+    # A wrong option is rare, and a caller that lists strategies needs no settings.
     from multikueue.settings import expectation
 
     return "; ".join(

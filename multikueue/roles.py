@@ -219,7 +219,7 @@ def standalone(context: ReconcileContext, settings: Settings, admission: Schedul
 
 
 def _fleet_tasks(context: ReconcileContext, settings: Settings) -> Iterator[Task]:
-    """What keeps a fleet, if the settings ask for it. Nobody else loads it."""
+    """What keeps a fleet, if the settings ask for it. It is loaded for that alone."""
     if settings.fleet.inventory is not None:
         from multikueue.controllers.fleet.membership import keep_members
 
@@ -300,7 +300,7 @@ DEPLOYMENTS: Mapping[frozenset[Role], Compose] = {
 
 
 def _devices(store: Store) -> Iterator[Watch]:
-    """What devices are counted by, if any are: nobody else pays for a watch of these, nor needs a cluster that has them."""
+    """What devices are counted by, if any are: else there is no watch of these, and no need for a cluster that has them."""
     if store.engine.devices.needs_templates:
         yield Watch(kinds.RESOURCE_CLAIM_TEMPLATES, store.claim_templates)
     if store.engine.devices.needs_classes:

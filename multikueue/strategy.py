@@ -17,7 +17,7 @@ A complete strategy of your own, in a distribution of your own::
             return Nomination(fleet.names[:1])
 
 registered as ``[project.entry-points."multikueue.strategies"]`` ``first-only = "my_package:FirstOnly"``.
-`multikueue.testing.check_strategy` tells whether it keeps the contract.
+`multikueue.testing.check_strategy` checks whether it keeps the contract.
 
 The strategy `composed` is made of parts: filters, which say which workers are not for a workload, and scorers, which say
 how good each of the others is. A part is a frozen dataclass as a strategy is, as pure, and registered in the same way, in
@@ -87,7 +87,7 @@ class Workload:
     `failed_on` says when an earlier attempt ended on which cluster.
 
     `mates` says how many others of its group are on which cluster, or nominated there: unfinished workloads of its namespace
-    with the same label `multikueue.dev/group`. Only a strategy that says so is told, or one with a part that says so:
+    with the same label `multikueue.dev/group`. Only a strategy that says so gets them, or one with a part that says so:
     ``reads: ClassVar[tuple[str, ...]] = ("mates",)``. Other mates alone are no other question. `assigned` are the amounts of
     `requests` by flavor and resource, with the flavors that the manager gave it (`reads` has `flavors`). `spends` is what
     those of its queues spent that have a bound (`reads` has `spend`); other figures alone are no other question.
@@ -145,7 +145,7 @@ class FlavorRoom:
 
     `flavor` is the manager's name of it, or the worker's own if the manager has none like it. `nominal` is the quota of the
     queue, `used` what has been given out of the queue, `borrowed` the part of that beyond `nominal`, `lent` what others of its
-    cohort use of `nominal`, and `most` what the queue could use if nobody else used anything.
+    cohort use of `nominal`, and `most` what the queue could use if no other queue used anything.
 
     `free` is what it could give out now, with all that it may borrow. What was nominated there and has no quota yet counts
     as used, so `free` is below 0 where more waits than there is. `reclaimable` is what others borrow of it and would lose to
@@ -175,7 +175,7 @@ class FlavorRoom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What a worker has for a workload, from the worker's own queues as its watches last told.
+    """What a worker has for a workload, from the worker's own queues as last seen by its watches.
 
     `quotas` are those of the queue that the workload's LocalQueue leads to there; none: nothing is known of it. `waiting`
     says how many workloads wait in it, by priority. `doubt` is why all this may be out of date, or less than there is to
@@ -218,8 +218,8 @@ class Worker:
     """One worker cluster of the workload's MultiKueueConfig, as seen now.
 
     Not `usable` means: not connected, cordoned, or unable to take this workload; `why` says which. `room` is what it has for
-    the workload, `waits` how long jobs like it waited there; only a strategy that says so is told, or one with a part that
-    says so: ``reads: ClassVar[tuple[str, ...]] = ("room", "waits")``. None: nobody may know. Other values of these alone are no
+    the workload, `waits` how long jobs like it waited there; only a strategy that says so gets them, or one with a part that
+    says so: ``reads: ClassVar[tuple[str, ...]] = ("room", "waits")``. None: that is unknown. Other values of these alone are no
     reason to ask again. `kueue` is the release of Kueue there, if some strategy or part has `kueue` in its `reads`: `0.20.3`,
     the minor alone as `0.18`, or `0.19+` for that or a newer one; empty if it is not known. `prices` are those in the
     annotation `multikueue.dev/prices` of its MultiKueueCluster: money for an hour of a core of cpu, a GiB of memory or
@@ -258,7 +258,7 @@ class Placement:
 class Fleet:
     """The workers a workload may use, in the order of its MultiKueueConfig, and the time.
 
-    `placement` is the one named for the workload, None if none is; only a strategy that says so is told:
+    `placement` is the one named for the workload, None if none is; only a strategy that says so gets it:
     ``reads: ClassVar[tuple[str, ...]] = ("placementdecisions",)``. If that strategy has an option `placement`, it names
     the one for workloads that name none.
     """
@@ -277,10 +277,10 @@ class Fleet:
 class Nomination:
     """The workers that should hold a copy now; when to ask again if nothing happens; why, for people.
 
-    `reason` is written into the workload whenever it changes, so it must not tell the time. With `give_back` nobody is
-    nominated: the workload gives its quota back, waits for its back-off and queues again, behind which others may go.
+    `reason` is written into the workload whenever it changes, so it must not contain the time. With `give_back` no worker
+    is nominated: the workload gives its quota back, waits for its back-off and queues again, behind which others may go.
     `yielding` are those of `clusters` whose copies wait behind all else there: with the lowest priority, until one of them has
-    won, and without ever preempting anybody where workers have preemption gates.
+    won, and without any preemption where workers have preemption gates.
     """
 
     clusters: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ STATES: tuple[StateName, ...] = ("Pending", "Starting", "Running", "Finished", "
 """Unknown: the worker that has it does not answer."""
 
 RULES = (*never.RULES, *fix.RULES, *passing.RULES)
-"""In the order in which obstacles are told."""
+"""In the order in which obstacles are reported."""
 
 
 class JobAnswer(Value, frozen=True):
@@ -106,8 +106,8 @@ _WEIGHTS = {code.name: number for number, code in enumerate(Code) if code not in
 
 def better_seen(mine: JobAnswer, managers: JobAnswer) -> JobAnswer:
     """Of two answers about one job the one that found the heavier obstacle. The manager sees the quota, its workers and its
-    own settings, and no pods; whoever asks sees the pods, and workers that the manager has not asked yet. What happened before
-    is told with the names that whoever asks may see."""
+    own settings, and no pods; the caller sees the pods, and workers that the manager has not asked yet. What happened before
+    is reported with the names that the caller may see."""
     if mine.state != managers.state or mine.state not in ("Pending", "Held", "Unknown"):
         return mine
     if _weight(managers) > _weight(mine):
@@ -193,7 +193,7 @@ def _where(workload: Workload) -> str:
 
 
 def _logs(workload: Workload, now: datetime) -> str:
-    """How long its logs can be read, in parentheses; empty if nobody said so."""
+    """How long its logs can be read, in parentheses; empty if that is unknown."""
     until = logs_until(workload)
     if until is None:
         return ""

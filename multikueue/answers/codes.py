@@ -24,7 +24,7 @@ class Code(Enum):
     NoFlavorSuits = "Its pods do not suit any flavor of the ClusterQueue, by taints or node affinity."
     NoWorkerCanHold = "No worker could ever hold it."
 
-    # What somebody has to change.
+    # What a person has to change.
     WorkloadRefused = "The API server of the manager cluster refuses its Workload."
     WorkloadNotMade = "The manager cannot make its Workload."
     NoManager = "No manager has looked at it yet."

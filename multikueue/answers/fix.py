@@ -1,4 +1,4 @@
-"""What somebody has to change: each obstacle with the command, where one helps, and who may run it."""
+"""What a person has to change: each obstacle with the command, where one helps, and who may run it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _no_manager(seen: Seen, now: datetime) -> Obstacle | None:
     if meta is None or (seen.workload is not None and seen.workload.status.conditions):
         return None
     if seen.workload is not None and (seen.quota is None or seen.quota.behind):
-        return None  # nobody looks at what is behind a strict head
+        return None  # no cycle looks at what is behind a strict head
     queue, is_known = queue_named(seen), seen.workload is not None or bool(seen.job and seen.job.is_of_known_kind)
     began = meta.creation_timestamp
     if not queue or not is_known or seen.told or began is None or now - began < SETTLED_AFTER:

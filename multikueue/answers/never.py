@@ -122,7 +122,7 @@ def _undispatchable(seen: Seen, _now: datetime) -> Obstacle | None:
 
 
 def never_starts(seen: Seen, queue: str, *, is_dispatched: bool) -> Obstacle | None:
-    """Why nobody would run the job in that queue, whose jobs go to workers or do not; None if somebody would. What marks a job
+    """Why the job would run nowhere in that queue, whose jobs go to workers or do not; None if it would run. What marks a job
     for workers (contract 1.7) is set when it is created."""
     job = seen.job
     if job is None or bool(job.unmanaged) is not is_dispatched:

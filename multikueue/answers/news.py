@@ -1,4 +1,4 @@
-"""Which change of an answer is worth an event of the job: one that lasts until somebody acts, or that ends an attempt."""
+"""Which change of an answer is worth an event of the job: one that lasts until a person acts, or that ends an attempt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LASTING = {
         Code.AdmissionGated,
     )
 }
-"""What concerns the job alone. A queue that is stopped and a worker that is away tell it themselves, by their conditions."""
+"""What concerns the job alone. A queue that is stopped and a worker that is away say so in their own conditions."""
 
 _AT_WORK = ("Starting", "Running", "Unknown")
 

@@ -78,5 +78,5 @@ def span(time: timedelta) -> str:
 
 
 def foreign(text: str) -> str:
-    """A message of somebody else as part of a sentence: short, in one line, without a stop."""
+    """A message of another program as part of a sentence: short, in one line, without a stop."""
     return " ".join(excerpt(text).split()).rstrip(". ")

@@ -44,7 +44,7 @@ def _leaving(seen: Seen, _now: datetime) -> Obstacle | None:
 def _back_off(seen: Seen, now: datetime) -> Obstacle | None:
     state = seen.workload.status.requeue_state if _waits_for_quota(seen.workload) and seen.workload else None
     at = state.requeue_at if state is not None else None
-    if at is None or at <= now or (seen.workload and seen.workload.has(FITS_NO_WORKER)):  # that tells its time itself
+    if at is None or at <= now or (seen.workload and seen.workload.has(FITS_NO_WORKER)):  # that has a time of its own
         return None
     evicted = seen.workload.condition(EVICTED) if seen.workload else None
     why = f", after its eviction ({foreign(evicted.message or evicted.reason)})" if evicted else ""

@@ -1,4 +1,4 @@
-"""What was seen of a job and of what it depends on: the input of its answer. Whoever looks fills in what they may read."""
+"""What was seen of a job and of what it depends on: the input of its answer. Each caller fills in what it may read."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ LOST_AFTER = timedelta(minutes=15)
 
 
 class SeenJob(Value, frozen=True):
-    """An object of any kind that somebody submitted.
+    """An object of any kind that was submitted.
 
     `is_of_known_kind` is False for a kind that no adapter handles. `unmanaged`: why this object can never be dispatched
     (`Adapter.unmanaged_reason`), empty if it can. `priority_class`: the PriorityClass of its pods. `ready`: its pods that are
-    ready or have succeeded, None if its status does not tell. `end`: how it ended, None if it has not.
+    ready or have succeeded, None if its status does not say. `end`: how it ended, None if it has not.
     """
 
     kind: str
@@ -65,14 +65,14 @@ class SeenJob(Value, frozen=True):
 
 
 class Seen(Value, frozen=True):
-    """A job, its Workload, and what they depend on. What nobody looked for, or may not read, is None or empty.
+    """A job, its Workload, and what they depend on. What was not looked for, or may not be read, is None or empty.
 
     `name`: as commands take it, KIND/NAME. `queues`: the LocalQueues of its namespace. `classes`: the
     WorkloadPriorityClasses. `cluster_queue`: the name behind its LocalQueue. `quota`: why it has no quota. `workers`: what
     each worker is to it. `pods`: its pods there. `told`: events of the job without a Workload. `jobs`: names of jobs by the
     keys and UIDs of their Workloads and by their own UIDs. `own_check`: the admission check that is MultiKueue's, empty if
-    there is none. `lost_after`: how long a worker may be away before its jobs queue again. `is_foreseen`: nobody has
-    submitted the job yet. `not_seen`: what could not be read, each in a few words.
+    there is none. `lost_after`: how long a worker may be away before its jobs queue again. `is_foreseen`: the job
+    is not submitted yet. `not_seen`: what could not be read, each in a few words.
     """
 
     name: str
@@ -122,7 +122,7 @@ def of_job(job: AnyJob, adapter: Adapter) -> SeenJob:
 
 
 def is_held(workload: Workload) -> bool:
-    """Whether it is inactive by somebody's will, and not to explain why its job cannot be dispatched."""
+    """Whether it is inactive because a person wants it so, and not to explain why its job cannot be dispatched."""
     return not workload_spec(workload).active and UNDISPATCHABLE_ANNOTATION not in workload.metadata.annotations
 
 

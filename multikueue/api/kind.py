@@ -1,4 +1,4 @@
-"""A kind of objects: where it lives in the REST API, and the type it decodes to."""
+"""A kind of objects: its place in the REST API, and the type it decodes to."""
 
 from __future__ import annotations
 

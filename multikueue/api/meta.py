@@ -207,7 +207,7 @@ encode = msgspec.json.Encoder().encode
 class Decoded(Generic[Whole, T]):
     """Values of one type by the identity of their raw text, which is a `part` of an object: the latest ones, of so many
     bytes that the large objects of a tenant take little memory when they are gone; the very latest of any size, since
-    whoever works on an object asks for it a dozen times. The text is kept beside its value, so that no other text can
+    code that works on an object asks for it a dozen times. The text is kept beside its value, so that no other text can
     have its identity.
     """
 

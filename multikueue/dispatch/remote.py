@@ -86,7 +86,7 @@ class Link(msgspec.Struct, frozen=True):
     def is_lost(self, now: datetime, timeout: timedelta) -> bool:
         """Whether it is out of reach for too long: by the clock, and by a failed probe after that time.
 
-        A process that was paused, perhaps with its machine, must probe again first: without a probe a worker is not
+        A process that was paused, maybe with its machine, must probe again first: without a probe a worker is not
         lost. Where `last_failed_probe` is None, the clock alone counts.
         """
         lost_at = self.lost_at(timeout)

@@ -89,7 +89,7 @@ _GATHERED = 100
 
 _PIECE = 2**18
 """Bytes of the pieces in which aiohttp sends a stream. A longer body is a stream: a connection has a buffer for TLS as long
-as it lives, of the size of the largest piece."""
+as it exists, of the size of the largest piece."""
 
 _CLOSING_TIMEOUT = timedelta(seconds=5)
 
@@ -115,7 +115,7 @@ OnGarbage = Callable[[str, Kind[Any], Object | Stub, str], None]
 
 
 class Listeners(msgspec.Struct, frozen=True):
-    """Who is told of a client's calls, once each is over, and of objects that cannot be decoded."""
+    """Who is called for a client's calls, once each is over, and of objects that cannot be decoded."""
 
     on_call: OnCall | None = None
     on_undecodable: OnGarbage | None = None
@@ -339,7 +339,7 @@ class Client:
         return found if into is not None else msgspec.structs.replace(found, items=tuple(items.values()))
 
     async def create(self, kind: Kind[T], namespace: str, body: Body, *, dry_run: bool = False) -> T:
-        """The object as made. If its answer is lost (ClusterUnreachable) it may exist: a second try tells."""
+        """The object as made. If its answer is lost (ClusterUnreachable) it may exist: a second try shows whether it does."""
         target = _collection(kind, namespace) + _OURS + ("&dryRun=All" if dry_run else "")
         request = _Request(verb="create", method="POST", target=target, plural=kind.plural, body=_bytes(body))
         item: T = self._decoded(object_of(kind.type), await self._send(request), request)
@@ -392,7 +392,7 @@ class Client:
         if self._decoded(_decode_head, answer, request).kind == "Status":
             return None
         item = self._decoded(object_of(kind.type), answer, request)
-        # Some kinds come back whole although no finalizer holds them: deletionTimestamp tells a pending deletion.
+        # Some kinds come back whole although no finalizer holds them: deletionTimestamp shows a pending deletion.
         return item if item.metadata.deletion_timestamp is not None else None
 
     async def request(
@@ -512,7 +512,7 @@ class Client:
             if not part.cont:
                 return Page((), part.resource_version, garbage)
             if part.cont == cont:
-                raise ClusterUnreachable(self.cluster, f"list {kind.plural}: the next page is the same page for ever")
+                raise ClusterUnreachable(self.cluster, f"list {kind.plural}: the next page is the same page forever")
             cont = part.cont
         raise TooLarge(self.cluster, f"list {kind.plural}: it has more than {_MOST_PAGES} pages")
 

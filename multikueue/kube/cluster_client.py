@@ -72,7 +72,7 @@ class ClusterClient(Protocol):
         """
 
     async def create(self, kind: Kind[T], namespace: str, body: Body, *, dry_run: bool = False) -> T:
-        """The object as created. After ClusterUnreachable it may exist: a second attempt tells."""
+        """The object as created. After ClusterUnreachable it may exist: a second attempt shows whether it does."""
 
     async def merge_patch(self, kind: Kind[T], key: ObjectKey, body: Body, *, subresource: str = "") -> T:
         """A merge patch replaces lists whole: set `metadata.resourceVersion` where entries of others must survive."""

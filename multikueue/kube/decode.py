@@ -216,7 +216,7 @@ def change_of(kind: type[T]) -> Callable[[bytes], DecodedEvent[T]]:
     """The decoder of a watch line in one pass, which halves the cost of an event; the object owns its memory.
 
     The decoder raises one of UNREADABLE for an ERROR, a null, an object that does not fit, or no event: `event_of` and
-    `object_of` then tell which. (An ERROR may also pass, as an object without a name.)
+    `object_of` then say which. (An ERROR may also pass, as an object without a name.)
     """
     if issubclass(kind, CustomJob):
         return _change_in_two_passes(object_of(kind))

@@ -37,7 +37,7 @@ GATES = "preemptionGates"
 
 class Definitions(msgspec.Struct, frozen=True):
     """The spec of a Workload as a cluster's definition has it: its fields, such as `podSets.minCount`, without those of a
-    pod, and how many pod sets one may have; 0 is not told. `versions` are those that are served."""
+    pod, and how many pod sets one may have; 0 is unknown. `versions` are those that are served."""
 
     versions: tuple[str, ...]
     fields: frozenset[str]
@@ -45,7 +45,7 @@ class Definitions(msgspec.Struct, frozen=True):
 
     @property
     def release(self) -> str:
-        """The oldest release of Kueue that has them: one that brings nothing new to Workloads is not told from it."""
+        """The oldest release of Kueue that has them: one that brings nothing new to Workloads looks the same."""
         return POD_SETS.get(self.pod_sets) or ("0.17" if GATES in self.fields else "0.16")
 
     @property

@@ -57,7 +57,7 @@ def proof_key(namespace: str, origin: str, name: str) -> ObjectKey:
 async def is_same_cluster(writer: ClusterClient, reader: ClusterClient, key: ObjectKey) -> bool:
     """Writes a nonce at `key` through one client, and reads it through the other.
 
-    A reader that is refused does not show it. Raises Unproven if nothing can be told.
+    A reader that is refused does not show it. Raises Unproven if nothing can be proven.
     """
     nonce = token_hex(16)
     written = await _written(writer, key, nonce)
@@ -97,7 +97,7 @@ async def _is_shown(reader: ClusterClient, key: ObjectKey, nonce: str) -> bool:
 
 
 async def _refuse_unless_kept(writer: ClusterClient, key: ObjectKey, nonce: str) -> None:
-    """Raises Unproven if it was removed or overwritten meanwhile: then nobody could show it."""
+    """Raises Unproven if it was removed or overwritten meanwhile: then it could not be shown."""
     try:
         found = await writer.get(WORKLOADS, key)
     except MultiKueueError as error:

@@ -384,7 +384,7 @@ class Reflector(Generic[T]):
         return item.metadata.resource_version
 
     def _marked(self, version: str) -> str:
-        """The version of a bookmark, which tells how far the server is."""
+        """The version of a bookmark, which shows how far the server is."""
         before = self._version
         if version_of(version) < version_of(before):
             self._version = ""

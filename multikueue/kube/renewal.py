@@ -1,4 +1,4 @@
-"""Tokens of ServiceAccounts: asked for by an administrator, or renewed by whoever holds one.
+"""Tokens of ServiceAccounts: asked for by an administrator, or renewed by their holders.
 
 Renewal takes the right to create `serviceaccounts/token` of that account, and nothing else.
 """
@@ -69,7 +69,7 @@ async def renew(worker: ClusterClient, manager: ClusterClient, secret: Secret) -
     if old is None:
         return False
     new, _ = await request_token(worker, old.account, old.granted)
-    # The text is replaced where it stands: all else of the kubeconfig may be somebody else's.
+    # The text is replaced where it stands: the rest of the kubeconfig may belong to others.
     renewed = b64encode(kubeconfig.replace(old.text.encode(), new.encode())).decode()
     metadata = {"resourceVersion": secret.metadata.resource_version}
     await manager.merge_patch(SECRETS, secret.key, {"metadata": metadata, "data": {KUBECONFIG_KEY: renewed}})

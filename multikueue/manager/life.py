@@ -390,5 +390,5 @@ def _known(store: Store, defaults: DefaultQueues | None) -> AdmissionLookups:
 
 
 def user_agent(leadership: Leadership) -> str:
-    """A User-Agent per replica: audit logs of the clusters tell the replicas apart by it."""
+    """A User-Agent per replica: it distinguishes the replicas in audit logs of the clusters."""
     return f"{USER_AGENT} {leadership.identity}".rstrip()

@@ -263,7 +263,7 @@ async def _reach(client: Client, credentials: Credentials, timeout: float) -> No
 
 
 def settle_memory() -> None:
-    """Exclude from searches for garbage what lives for long, the loaded modules first."""
+    """Exclude from searches for garbage what stays for long, the loaded modules first."""
     collect_in_small_steps()
     give_large_blocks_back()
 

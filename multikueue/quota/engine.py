@@ -145,7 +145,7 @@ class Engine:
         return ()
 
     def _usage_told(self, name: str, now: datetime) -> None:
-        """The status of a ClusterQueue tells of other usage: a queue that has begun to borrow has candidates for
+        """The status of a ClusterQueue has other usage: a queue that has begun to borrow has candidates for
         preemption that it had not before, so pending workloads of its tree are judged again.
 
         Kueue reconciles the Cohorts above a ClusterQueue at each of its updates, which requeues the tree; a cohort

@@ -27,7 +27,7 @@ class Clock(Protocol):
 boot_time: Callable[[], float] = (
     partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
 )
-"""Seconds since the machine started, including the time it was suspended, where the system can tell.
+"""Seconds since the machine started, including the time it was suspended, where the system knows it.
 
 For leases that must expire during a suspend: `monotonic` stands still while a laptop or a virtual machine sleeps.
 """

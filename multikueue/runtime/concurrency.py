@@ -22,8 +22,8 @@ MORE = 2
 
 
 class Turnstile:
-    """At most `width` are inside, in the order in which they came. After `seconds` nobody counts any more: one who gets stuck
-    holds up the others no longer than that, and lets `MORE` more in until it leaves, for who is stuck needs no room. So
+    """At most `width` are inside, in the order in which they came. After `seconds` one inside counts no more: one that gets
+    stuck holds up the others no longer than that, and lets `MORE` more in until it leaves, for who is stuck needs no room. So
     hundreds that are stuck hold up the last one for some `seconds`, and not for a turn of each.
 
     Owned by one event loop.

@@ -4,7 +4,7 @@ A value comes from the strongest source that has it: a flag, then the environmen
 underscores between levels), then the YAML file, then the default. Durations are written as in Kubernetes (`15m`,
 `1m30s`, `500ms`), as ISO 8601 (`PT15M`) or as seconds. `tree` holds the groups and their fields, `values` the kinds of
 values, `sources` what wins, `problems` how errors read, `kueue` what Kueue's own file means, `live` what changes at run
-time, and the times that nobody sets.
+time, and the times that are no settings.
 
 Outside of `cli` and `manager` a room receives its own group or a plain value, never the whole tree.
 """

@@ -2,7 +2,7 @@
 
 A field that means something here is translated; one that asks for what is done in any case is fine; any other is named as
 ignored, with the reason. A field or framework that Kueue does not know is refused, as Kueue does not start with it: it would
-be a typing error without effect. What the file leaves out has our default, except where somebody else relies on Kueue's,
+be a typing error without effect. What the file leaves out has our default, except where another program relies on Kueue's,
 such as on the port of the probes: `Field.default`.
 """
 
@@ -117,7 +117,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     `path` says where it is, with `*` for any key. `to` are the settings it means and `convert` their values, which
     raises ValueError "expected ...". `unheeded` is what of its value has no effect, if anything, and `why` the reason;
-    a value that is `fine` asks for what is done in any case. `off` tells why it has no effect in a given file, if so.
+    a value that is `fine` asks for what is done in any case. `off` says why it has no effect in a given file, if so.
     `default` is what it stands for when it is left out, in the words of `left_out`; without it, or if that is None, our
     own default holds.
     `versions` are those that have it, from the release `since` on if that is not the first we know, and up to the release

@@ -1,4 +1,4 @@
-"""The settings in force while the manager runs, what becomes of a changed file, and the times that nobody sets."""
+"""The settings in force while the manager runs, what becomes of a changed file, and the times that are no settings."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
 
     strategy_timeout: timedelta = timedelta(seconds=1)
     """How long a strategy that is not ours may think about one workload, and the wait after its first failure. It
-    decides over values in memory; one that asks somebody else belongs beside the manager, as a dispatcher."""
+    decides over values in memory; one that asks another program belongs beside the manager, as a dispatcher."""
 
 
 class SettingsChange(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class SettingsChange(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class InForce:
-    """The one cell with the settings in force, and with the times of this process, which do not change. Whoever must follow
+    """The one cell with the settings in force, and with the times of this process, which do not change. Code that must follow
     changes reads through it at each use."""
 
     settings: Settings

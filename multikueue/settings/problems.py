@@ -49,13 +49,13 @@ def spelled(path: tuple[str | int, ...]) -> str:
 
 
 def _name(part: str | int) -> str:
-    """A part of a path; what somebody made up must neither break the line nor fill it."""
+    """A part of a path; one that is made up must neither break the line nor fill it."""
     text = str(part)
     return text if text.isprintable() and 0 < len(text) <= 100 else shown(text)
 
 
 def shown(value: object) -> str:
-    """A value in one line that is not too long, whatever somebody put into a file."""
+    """A value in one line that is not too long, whatever is in the file."""
     try:
         return _SHORT.repr(value)
     except ValueError:  # a number of so many digits that Python does not write it

@@ -32,7 +32,7 @@ NOTHING = object()
 _RELEASE = ("quota", "compatibility")
 
 Where = tuple[str | int, ...]
-"""The path of a setting, of what is within one, or of what somebody took for one."""
+"""The path of a setting, of what is within one, or of what was taken for one."""
 
 _LOST: Where = ("dispatch", "worker_lost_timeout")
 
@@ -40,7 +40,7 @@ _LOST: Where = ("dispatch", "worker_lost_timeout")
 class Source(msgspec.Struct, frozen=True):
     """One place where values come from, by the names of our tree.
 
-    `label` names a field and its place in an error, `origin` tells in a table where its value comes from.
+    `label` names a field and its place in an error, `origin` says in a table where its value comes from.
     """
 
     values: Mapping[str, Any]
@@ -63,7 +63,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """Settings, and how they came about: the sources that had a say, strongest first, and what was not heeded."""
+    """Settings, and how they came about: the sources that had a say, strongest first, and what was ignored."""
 
     settings: Settings
     sources: tuple[Source, ...] = ()
@@ -184,7 +184,7 @@ class _Environment(Settings, BaseSettings):
 
 
 _NO_SETTINGS = re.compile(r"CONFIG|TEST_\w+")
-"""What else the rest of a variable's name may be: the option `--config`, and what tests are told."""
+"""What else the rest of a variable's name may be: the option `--config`, and what tests name."""
 
 _OF_A_SERVICE = re.compile(r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 _ADDRESS_OF_A_SERVICE = re.compile(r"(tcp|udp|sctp)://")
@@ -194,7 +194,7 @@ def _unknown_variables(variables: Mapping[str, str]) -> Iterator[Ignored]:
     """Variables that look like ours and are no setting. Their values are not shown: they may be anything.
 
     They are no error: Kubernetes puts some like them into each pod of a namespace with a Service called `multikueue`, or
-    `multikueue-webhook`. Those are not told.
+    `multikueue-webhook`. Those are not reported.
     """
     known = {_variable(leaf.path) for leaf in leaves()}
     for name, value in variables.items():
@@ -232,7 +232,7 @@ def _not_json(error: SettingsError) -> str:
 
 
 def _release(sources: tuple[Source, ...]) -> str:
-    """The release of Kueue whose defaults hold. What is none is told when the settings are made."""
+    """The release of Kueue whose defaults hold. What is none is an error when the settings are made."""
     found = next((value for each in sources if (value := each.find(_RELEASE)) is not NOTHING), kueue.NEWEST)
     return found if isinstance(found, str) else kueue.NEWEST
 

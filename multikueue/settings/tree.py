@@ -224,7 +224,7 @@ class ExecCommand(_Group):
     """The version of the ExecCredential that it prints."""
 
     provide_cluster_info: bool = False
-    """Whether it is told of the cluster in KUBERNETES_EXEC_INFO."""
+    """Whether it gets the cluster in KUBERNETES_EXEC_INFO."""
 
 
 class AccessProvider(_Group):
@@ -290,15 +290,15 @@ class Dispatch(_Group):
 
     tell_suspended_after: Live[Wait | None] = timedelta(seconds=10)
     """How long a batch Job waits until its status says so by the condition `Suspended`. Before, and with `null`, it reads
-    `Running` in `kubectl get jobs`, as nobody else writes the status of a Job with `managedBy`. It costs one write for each
-    Job that waits for longer."""
+    `Running` in `kubectl get jobs`, as no other program writes the status of a Job with `managedBy`. It costs one write for
+    each Job that waits for longer."""
 
     worker_lost_timeout: Live[Span] = timedelta(minutes=15)
     """How long a workload waits for the worker it runs on to come back before it is queued again. Shorter restarts
     sooner after a loss; longer survives longer network trouble without running anything twice."""
 
     gc_interval: Live[Span] = timedelta(minutes=1)
-    """Time between two sweeps for copies that nobody owns any more; 0 turns the sweep off."""
+    """Time between two sweeps for copies without an owner; 0 turns the sweep off."""
 
     heartbeat_interval: Wait = timedelta(seconds=2)
     """Least time between two signs of life asked from a worker; all workers together are asked 16 times a second at most.
@@ -316,7 +316,7 @@ class Dispatch(_Group):
 
     insecure_kubeconfigs: Live[bool] = False
     """Whether workers' kubeconfigs may break the rules (docs/clusters.md): they may skip TLS, name our files and start
-    programs in our pod. Whoever may write their Secrets then has all that we have. Kueue's feature gate for it,
+    programs in our pod. Users who may write their Secrets then have all that we have. Kueue's feature gate for it,
     MultiKueueAllowInsecureKubeconfigs, is locked to false since 0.19; this setting counts whatever the release."""
 
     cluster_profile: ClusterProfiles = ClusterProfiles()
@@ -413,7 +413,7 @@ class PodsReady(_Group):
     """How long a workload may be without a pod that failed after all were ready; 0: any time. Without it: `timeout`."""
 
     block_admission: bool = False
-    """Whether nobody gets quota while pods of another workload are not ready. Avoids deadlocks between workloads that
+    """Whether no workload gets quota while pods of another workload are not ready. Avoids deadlocks between workloads that
     have half of their pods each, and admits one at a time."""
 
     requeuing_timestamp: Literal["Eviction", "Creation"] = "Eviction"
@@ -443,7 +443,7 @@ class Quota(_Group):
     resource is not counted."""
 
     admission_gates: bool | None = None
-    """Whether the annotation `kueue.x-k8s.io/admission-gated-by` holds work back until somebody takes it away: Kueue's feature
+    """Whether the annotation `kueue.x-k8s.io/admission-gated-by` holds work back until it is removed: Kueue's feature
     gate AdmissionGatedBy. Without it: as in the release that `compatibility` names, so since 0.19."""
 
     unadmitted_reasons: bool = False
@@ -507,7 +507,7 @@ class Quota(_Group):
 
 class Retention(_Group):
     """How long what is over stays, on the manager cluster and on workers. Workloads and copies go with their jobs in any case;
-    these times are for jobs that nobody deletes."""
+    these times are for jobs that are not deleted."""
 
     after_finished: Span | None = None
     """How long after its end a Workload is deleted, and its job kept. Without it: never."""
@@ -545,7 +545,7 @@ class CapacityFollow(_Group):
     condition of theirs says so (KEP 9988): Kueue's feature gate MultiKueueManagerQuotaAutomation."""
 
     interval: Wait = timedelta(minutes=1)
-    """Time between two looks at the queues of all workers, which is two lists for each; none while nobody follows. A worker
+    """Time between two looks at the queues of all workers, which is two lists for each; none while no queue follows. A worker
     whose queues change is read at once, if it lets us watch them."""
 
     reserve: Annotated[str, AfterValidator(share)] = "0%"
@@ -560,7 +560,7 @@ class CapacityFollow(_Group):
     name, or the only one that a ClusterQueue has for the resource. Strategies that read room go by it too."""
 
     dry_run: bool = False
-    """Whether changes are only told, in the log."""
+    """Whether changes are only logged."""
 
 
 class FleetMembers(_Group):
@@ -586,8 +586,8 @@ class FleetMembers(_Group):
     """The Secret with the kubeconfig of a ManagedCluster, in `cluster.namespace`. A cluster joins once it is there."""
 
     service_account: str = ""
-    """The ManagedServiceAccount, in the namespace of each cluster, of whose token these Secrets are made. Without it: somebody
-    else makes them."""
+    """The ManagedServiceAccount, in the namespace of each cluster, of whose token these Secrets are made. Without it: another
+    program makes them."""
 
     server: Annotated[str, AfterValidator(server_template)] = ""
     """The URL of a cluster for that token, as in `https://proxy.example/{cluster}`, with a certificate that the system trusts.
@@ -629,7 +629,7 @@ class Webhook(_Group):
     """Namespace of that service. Without it: `cluster.namespace`."""
 
     client_ca_file: Path | None = None
-    """File with the CA (PEM) of the certificates by which API servers show who they are. With it nobody else is listened
+    """File with the CA (PEM) of the certificates by which API servers show who they are. With it no other client is listened
     to; without it everybody who reaches the port is. Read at the start."""
 
     certificate_secret: Annotated[str, AfterValidator(object_name)] | None = None
@@ -644,7 +644,7 @@ class Webhook(_Group):
 
 
 class Probes(_Group):
-    """Health for whoever runs the process, in plain HTTP: /healthz and /readyz."""
+    """Health of the process, in plain HTTP: /healthz and /readyz."""
 
     host: str = "0.0.0.0"  # noqa: S104  # the kubelet calls in from outside of the pod
     """Address to listen on."""
@@ -853,7 +853,7 @@ class DeclaredKind(_Group):
     on the manager cluster."""
 
     managers: tuple[str, ...] = ()
-    """Values of managedBy that nobody chose: the webhook replaces them."""
+    """Values of managedBy that no user chose: the webhook replaces them."""
 
     succeeded: str = ""
     """The condition that says that it is over and well, or PATH=VALUE|VALUE."""
@@ -897,7 +897,7 @@ class Integrations(_Group):
     external: Annotated[
         tuple[Annotated[str, AfterValidator(_kind_name)], ...], NoDecode, BeforeValidator(from_commas)
     ] = ()
-    """Kinds with a `spec.managedBy` whose Workloads somebody else makes on the manager cluster, each as
+    """Kinds with a `spec.managedBy` whose Workloads another controller makes on the manager cluster, each as
     Kind.version.group: external frameworks, as Kueue calls them."""
 
     elastic_jobs: bool = False
@@ -996,7 +996,7 @@ GONE: Mapping[str, str] = {
     "quota.dra.reject_when_disabled": "as in the release of quota.compatibility, work that claims devices waits since 0.18",
     "retention.copies_at_most": "an annotation may ask for a day at most",
 }
-"""Settings that were there before release 0.1.0, and why they went. An error tells who still gives one."""
+"""Settings that were there before release 0.1.0, and why they went. An error says so to users who still give one."""
 
 
 def leaves() -> tuple[Leaf, ...]:

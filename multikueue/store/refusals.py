@@ -1,4 +1,4 @@
-"""What API servers refuse, or leave without an answer, try after try: told once, and counted while it lasts.
+"""What API servers refuse, or leave without an answer, try after try: reported once, and counted while it lasts.
 
 Where a status is refused for its length, the bound of its definition is learned, and the next one is cut.
 """
@@ -19,10 +19,10 @@ from multikueue.api.meta import ObjectKey
 __all__ = ["LASTING", "Bounds", "Refusal", "Refusals", "StatusKey"]
 
 LASTING = timedelta(seconds=30)
-"""From when on it is told that a write fails which may succeed at the next try."""
+"""From when on it is reported that a write fails which may succeed at the next try."""
 
 TOLD_AGAIN = timedelta(minutes=50)
-"""When the same is told again: an API server keeps events for an hour, and commands read them."""
+"""When the same is reported again: an API server keeps events for an hour, and commands read them."""
 
 
 class StatusKey(NamedTuple):
@@ -33,7 +33,7 @@ class StatusKey(NamedTuple):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Since when a write fails, what it is, the latest words, and when they were last told; None: not yet."""
+    """Since when a write fails, what it is, the latest words, and when they were last reported; None: not yet."""
 
     since: datetime
     what: str
@@ -52,8 +52,8 @@ class Refusals:
         self._of: dict[Hashable, dict[str, Refusal]] = {}
 
     def fails(self, key: Hashable, what: str, why: str, now: datetime, *, cluster: str = "", is_sure: bool) -> bool:
-        """A write fails. Returns whether to tell them: they are new, or were told long ago.
-        `is_sure`: the same write would fail again; else it is told once that lasts."""
+        """A write fails. Returns whether to report them: they are new, or were reported long ago.
+        `is_sure`: the same write would fail again; else it is reported once that lasts."""
         before, words = self.get(key, cluster=cluster), f"{what}: {why}"
         if before is None or before.what != what:
             before = Refusal(now, what, words)
@@ -68,12 +68,12 @@ class Refusals:
         return found.get(cluster) if found else None
 
     def told(self, key: Hashable, cluster: str) -> str:
-        """The words that were told of that cluster; empty if none were."""
+        """The words that were reported of that cluster; empty if none were."""
         found = self.get(key, cluster=cluster) if self._of else None
         return found.words if found is not None and found.is_told else ""
 
     def over(self, key: Hashable, *, cluster: str = "", what: str = "") -> bool:
-        """The write (empty: whichever) succeeded, or is not wanted any more. Returns whether its failure had been told."""
+        """The write (empty: whichever) succeeded, or is not wanted any more. Returns whether its failure had been reported."""
         ended = self.get(key, cluster=cluster) if self._of else None
         if ended is None or what not in ("", ended.what):
             return False

@@ -14,7 +14,7 @@ __all__ = ["seen_of"]
 
 
 def seen_of(store: Store, workload: Workload, case: Case, quota: Explanation | None = None) -> Seen:
-    """`quota`: why it has none, with the names that may be told."""
+    """`quota`: why it has none, with the names that may be shown."""
     queue = store.local_queues.get(queue_of(workload))
     return Seen(
         name=typed_name(workload),

@@ -37,7 +37,7 @@ TIME_TO_ANSWER = timedelta(minutes=1)
 
 
 class WorkerObserver(Protocol):
-    """An observer of workers: told after a worker was met or forgotten, and after its connectivity changed."""
+    """An observer of workers: called after a worker was met or forgotten, and after its connectivity changed."""
 
     def worker_met(self, worker: WorkerView) -> None: ...
     def worker_forgotten(self, worker: WorkerView) -> None: ...

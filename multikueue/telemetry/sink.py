@@ -1,6 +1,6 @@
-"""Where log lines go: a file that never blocks whoever logs, and never raises.
+"""Where log lines go: a file that never blocks the code that logs, and never raises.
 
-A full disk, a pipe whose reader is gone or one that nobody reads must not hold up dispatch. Lines wait for a thread of
+A full disk, a pipe whose reader is gone or one that is not read must not hold up dispatch. Lines wait for a thread of
 their own; what cannot be written, or does not fit any more, is dropped and counted.
 """
 
@@ -75,7 +75,7 @@ class LogSink:
         while rest:
             try:
                 written = os.write(self._descriptor, rest)
-            except BlockingIOError:  # somebody who shares the file has made it non-blocking
+            except BlockingIOError:  # another process that shares the file has made it non-blocking
                 select.select((), (self._descriptor,), (), 1)
                 continue
             self._is_torn = written < len(rest)

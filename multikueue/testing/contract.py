@@ -69,7 +69,7 @@ def broken_promises(strategy: Checked) -> dict[str, str]:
 
 
 def promises_not_asked(strategy: Checked) -> tuple[str, ...]:
-    """The promises about answers, of a strategy that gives none: nobody knows whether it would keep them."""
+    """The promises about answers, of a strategy that gives none: it is unknown whether it would keep them."""
     if not _method(strategy):
         return PROMISES[4:]
     answered = any(_call(strategy, request)[0] is not None for request in _requests())

@@ -80,7 +80,7 @@ _SHOWN = 200
 
 
 def review(body: bytes, known: AdmissionLookups, adapters: Adapters = BATCH_ONLY) -> bytes:
-    """The answer to one AdmissionReview about a job: allowed, perhaps with a patch; or denied with the reasons.
+    """The answer to one AdmissionReview about a job: allowed, with a patch if one is needed; or denied with the reasons.
 
     All but the creation or update of a job of a kind in use is allowed unchanged. Raises NotAReview if the body is no
     AdmissionReview.

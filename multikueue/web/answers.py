@@ -28,7 +28,7 @@ def explanation(
     choice: ExplainedChoice | None = None,
 ) -> dict[str, Any]:
     """The WorkloadExplanation: why it does not run, the missing quota (absent if it waits for none), the prospects on each
-    worker, and what its strategy thinks of each, while it has none. `found` has the names that may be told (`own_names`)."""
+    worker, and what its strategy thinks of each, while it has none. `found` has the names that may be shown (`own_names`)."""
     document: dict[str, Any] = {
         "kind": "WorkloadExplanation",
         "apiVersion": f"{EXPLANATIONS}/{EXPLANATIONS_VERSION}",

@@ -80,7 +80,7 @@ Write = Callable[[bytes], Awaitable[None]]
 
 Stream = Callable[[Callable[[], Awaitable[Write]]], Awaitable[None]]
 """A long answer, of text. It calls its argument when it has begun, and what that returns with each piece. Raises Refused,
-after the beginning too: then the answer breaks off, so that nobody takes it for the whole."""
+after the beginning too: then the answer breaks off, so that no client takes it for the whole."""
 
 Answerer = Callable[[ApiRequest], Awaitable[tuple[int, bytes | Stream]]]
 """Answers a GET with an HTTP status and JSON, or with a stream. Never raises."""
@@ -328,7 +328,7 @@ async def _streamed(request: web.Request, stream: Stream) -> web.StreamResponse:
 
 async def _end_with_the_caller(request: web.Request, tasks: TaskGroup) -> None:
     """Ends the stream when its reader has gone, which a stream with nothing to say would never notice."""
-    while request.transport is not None and not request.transport.is_closing():  # noqa: ASYNC110  # nobody tells us
+    while request.transport is not None and not request.transport.is_closing():  # noqa: ASYNC110  # there is no event for it
         await anyio.sleep(1)
     tasks.cancel_scope.cancel()
 

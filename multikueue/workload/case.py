@@ -144,7 +144,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     - `give_back_after`: how long the workload may keep quota without a worker; None: forever.
     - `copy_retention`: how long the copy of a finished workload stays where it ran.
     - `opening`: the worker whose gate the last decision opened; the caches may not show that yet.
-    - `may_be_anywhere`: another program has evicted the workload, perhaps while no process of ours ran, and removed its
+    - `may_be_anywhere`: another program has evicted the workload, maybe while no process of ours ran, and removed its
       nomination, which was the trace of a requested job.
     - `scheduling`, `queues`, `job`: what the scheduler has decided, its queues, its job on the manager cluster.
     - `successor`: the slice that has quota in its place; `takes_over`: where the slice runs that it replaces, once it has a

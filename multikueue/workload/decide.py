@@ -130,7 +130,7 @@ def _may_go(case: Case) -> tuple[bool, timedelta | None]:
 
 
 def _priority(case: Case, value: int) -> int | None:
-    """The value of its class once that changes; the job's reconcile sets the name. A priority that somebody gave the Workload
+    """The value of its class once that changes; the job's reconcile sets the name. A priority that a user gave the Workload
     by hand stays until then."""
     local = case.local
     known = local.metadata.annotations.get(CLASS_VALUE_ANNOTATION)
@@ -157,7 +157,7 @@ def _held_back(outcome: Outcome) -> Outcome:
         return outcome
     delay = case.rules.requeue.after(asking.retry_count or 0, case.local.metadata.uid)
     present, until = status.requeue_state or RequeueState(), (case.now + delay).replace(microsecond=0)
-    asked = moment(present.requeue_at)  # by another check perhaps, whose delay is not ours to shorten
+    asked = moment(present.requeue_at)  # maybe by another check, whose delay is not ours to shorten
     state = replace(present, requeue_at=max(until, asked) if asked is not None else until)
     generation = case.local.metadata.generation
     held = evict(status, reason=ADMISSION_CHECK, message=asking.message, generation=generation, now=case.now)
@@ -229,8 +229,8 @@ def _with_nominated(conditions: tuple[Condition, ...], wanted: tuple[Condition, 
 
 
 def _with_reads(outcome: Outcome, case: Case, asked: Iterable[Remote]) -> Outcome:
-    """Add a read for each job whose request got no answer, once a read can tell its result; none if `outcome`
-    requests the job again, which tells it too."""
+    """Add a read for each job whose request got no answer, once a read can show its result; none if `outcome`
+    requests the job again, which shows it too."""
     asked_anew = {each.cluster for each in outcome.desired if isinstance(each, Running)}
     doubtful = [r for r in asked if r.is_reachable and r.job is None and r.cluster not in asked_anew]
     later = {r.cluster: r.asked.until - case.now for r in doubtful if r.asked is not None and r.asked.until > case.now}

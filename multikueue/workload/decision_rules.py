@@ -95,7 +95,7 @@ class DecisionRules(msgspec.Struct, frozen=True, kw_only=True):
     - `requeue`: the back-off after an eviction by a check that asked for a retry, or for late pods; None: none.
     - `should_check_gates`: admission gates hold work back.
     - `may_be_non_preemptible`: workloads may ask not to be preempted.
-    - `reasons`: what a workload without quota is told.
+    - `reasons`: what the status of a workload without quota says.
     - `copies`: how long the copy of a finished workload stays where it ran, unless it asks for another time.
     - `most_copies`: how many such copies of a namespace stay on a worker.
     """

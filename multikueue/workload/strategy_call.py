@@ -54,8 +54,8 @@ KUEUE = "kueue"
 """The word that requests which release of Kueue workers run."""
 
 AGAIN = {ROOM: timedelta(seconds=10), SPEND: timedelta(minutes=1)}
-"""How soon a strategy that reads this is asked again where it names no worker. Room that changes asks for nobody: that would be
-work for all who wait at each end of a job anywhere. Nor does a queue that is within its limit again."""
+"""How soon a strategy that reads this is asked again where it names no worker. A change of room does not ask again: that would
+be work for all who wait at each end of a job anywhere. Nor does a queue that is within its limit again."""
 
 SOONEST, LATEST = timedelta(milliseconds=250), timedelta(days=1)
 """Bounds of `revisit_after`."""

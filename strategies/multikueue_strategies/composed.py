@@ -16,7 +16,7 @@ _MIDDLE = 0.5
 """What a worker gets of a scorer that cannot tell."""
 
 _SOONEST = timedelta(seconds=10)
-"""Nobody is hedged sooner, however fast a worker was: its answer takes a moment."""
+"""No workload is hedged sooner, however fast a worker was: its answer takes a moment."""
 
 _LOOK = timedelta(seconds=30)
 """How often it looks after `patience` whether another worker has room by now."""
@@ -132,7 +132,7 @@ class Composed:
         return None, ""
 
     def _totals(self, workload: Workload, workers: list[Worker], fleet: Fleet) -> dict[str, float]:
-        """The mean of its scores by worker. The reasons are asked for where they are told: of the few that are nominated."""
+        """The mean of its scores by worker. The reasons are asked for where they are shown: of the few that are nominated."""
         weights = sum(part.weight for part in self.scorers)
         if not weights:
             return dict.fromkeys((worker.name for worker in workers), 1.0)
@@ -167,8 +167,8 @@ class Composed:
         return self.patience if learned is None else min(self.patience, max(learned, _SOONEST))
 
     def _with_place(self, names: list[str], workload: Workload, fleet: Fleet) -> list[str]:
-        """Where one more copy may go: where there is room. Once nobody had any for long, anywhere, for what is known of room
-        may be wrong, and nothing waits for ever."""
+        """Where one more copy may go: where there is room. Once no worker had any for long, for what is known of room
+        may be wrong, and nothing waits forever."""
         patience, since = self.patience or timedelta(), workload.nominated_at or fleet.now
         if self.extra == "any" or fleet.now >= since + _LONG * patience:
             return names

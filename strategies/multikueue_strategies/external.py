@@ -12,7 +12,7 @@ _RECORDED = 20  # what status.nominatedClusterNames may hold
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """Nominate the clusters that an OCM Placement decided for; without one, those that somebody else nominated.
+    """Nominate the clusters that an OCM Placement decided for; without one, those that another program nominated.
 
     The Placement is named by annotation `multikueue.dev/placement`, or else by the option `placement`. Its decision
     groups are tiers: the next one opens after `tier_patience` without a winner, or at once if all workers of those

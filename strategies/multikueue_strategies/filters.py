@@ -82,7 +82,7 @@ class Placed:
 
     It is named by the annotation `multikueue.dev/placement` of the LocalQueue, ClusterQueue or AdmissionCheck, and of the
     workload or its job where the setting `dispatch.workload_placements` allows it. While its decisions cannot be followed, a
-    copy that is there may stay, and nobody gets another.
+    copy that is there may stay, and no worker gets another.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("placementdecisions",)

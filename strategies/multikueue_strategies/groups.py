@@ -9,7 +9,7 @@ from multikueue.strategy import Fleet, Score, Worker, Workload
 from multikueue_strategies.once import Once
 
 ZONE = "multikueue.dev/zone"
-"""The label of a MultiKueueCluster that tells its failure domain."""
+"""The label of a MultiKueueCluster with its failure domain."""
 
 
 @dataclass(frozen=True, slots=True)

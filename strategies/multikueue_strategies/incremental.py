@@ -12,7 +12,7 @@ class Incremental:
     """Nominate `step` more workers at each `round_length`; those nominated before keep their copies.
 
     They are taken in the `order` of the MultiKueueConfig or by name, those where an earlier attempt failed last. One that
-    cannot be used takes nobody's place: it is made up for at once, and joins when it is back. When all are nominated it
+    cannot be used takes no other's place: it is made up for at once, and joins when it is back. When all are nominated it
     waits, and with `give_back_after` gives the quota back once it has waited for so long: others may go first.
     """
 

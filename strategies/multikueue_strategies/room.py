@@ -81,7 +81,7 @@ def _judged(
 
 
 def holds_now(workload: Workload, room: Room | None, *, preempting: bool = False) -> bool | None:
-    """Whether a worker's queue has room for the workload. None: nobody knows, or its own Kueue will say that it can never be
+    """Whether a worker's queue has room for the workload. None: it is unknown, or its own Kueue will say that it can never be
     admitted there, and then the worker is not usable."""
     chosen = _chosen(workload, room) if room is not None and room.quotas else None
     if chosen is None or any(need > each.most for each, need in chosen):

@@ -10,7 +10,7 @@ from multikueue.strategy import Fleet, Score, Worker, Workload
 from multikueue_strategies.once import Once
 
 TIER = "multikueue.dev/tier"
-"""The label of a MultiKueueCluster that tells its tier, such as `reserved` or `spot`."""
+"""The label of a MultiKueueCluster with its tier, such as `reserved` or `spot`."""
 
 DATA = "multikueue.dev/data"
 """On a workload or its job: what it reads and how much, such as `s3://bucket/prefix=12Ti, s3://other=300Gi`."""
@@ -127,7 +127,7 @@ class Data:
 class HubScore:
     """Prefers workers by a score of their OCM hub: `name: resource-usage-score/gpuClusterAvailable`, object and score.
 
-    OCM's -100 is 0, its 100 is 1. Of a worker without that score, or whose score is over, nothing can be told.
+    OCM's -100 is 0, its 100 is 1. Of a worker without that score, or whose score is over, nothing is known.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("scores",)

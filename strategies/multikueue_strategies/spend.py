@@ -8,7 +8,7 @@ from multikueue.strategy import Fleet, Score, Spend, Worker, Workload
 from multikueue_strategies.once import Once
 
 _STEP = timedelta(minutes=10)
-"""To which the end of a hold is rounded up, for what is told must not change all the time."""
+"""To which the end of a hold is rounded up, for what is reported must not change all the time."""
 
 
 @dataclass(frozen=True, slots=True)

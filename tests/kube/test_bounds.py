@@ -296,7 +296,7 @@ async def test_one_object_that_is_larger_than_a_page_may_be_is_an_error(monkeypa
 @pytest.mark.anyio
 async def test_a_list_that_leads_to_itself_has_an_end() -> None:
     async with client_of(lists(job("a"), cont="more")) as (client, script):
-        with pytest.raises(ClusterUnreachable, match="list jobs: the next page is the same page for ever"):
+        with pytest.raises(ClusterUnreachable, match="list jobs: the next page is the same page forever"):
             await client.list(JOBS)
     assert len(script.requests) == 2
 

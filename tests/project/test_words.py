@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.project.files import DOCS, ROOT
+from tests.project.test_citations import texts
 
 GONE = {
     "Act": "Follower",
@@ -171,6 +172,11 @@ ARCHAIC = re.compile(
 )
 """Turns that are rare in plain technical English, in what users read: documents, commands, settings, answers."""
 
+VAGUE = re.compile(
+    r"\b(somebody|whoever|anybody|nobody|perhaps|heed(s|ed)?|be it|for ever(?! more)|tells of)\b", re.IGNORECASE
+)
+"""What leaves open who is meant, in comments and docstrings: name the program, the user or the object instead."""
+
 BESIDE = ("testbed", "benchmarks", "release", "tests")
 CODE = (
     "multikueue",
@@ -186,6 +192,16 @@ TEXTS = [
     if path != Path(__file__)
 ]
 
+
+UNEDITED = ("registration", "workload/nomination", "workload/handlers/nominating.py")
+"""Rooms of the manager whose comments are still as they were."""
+
+EDITED = [
+    path
+    for folder in CODE[:2]
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if not str(path.relative_to(ROOT / folder)).startswith(UNEDITED)
+] + sorted((ROOT / "fakekube/src").rglob("*.py"))
 
 READ = [
     *DOCS,
@@ -260,6 +276,11 @@ def test_texts_use_words_of_today() -> None:
 def test_what_users_read_has_no_archaic_turns() -> None:
     found = {str(path.relative_to(ROOT)): ARCHAIC.search(path.read_text()) for path in READ}
     assert {path: match[0] for path, match in found.items() if match} == {}
+
+
+def test_comments_name_whom_they_mean() -> None:
+    found = {path: VAGUE.search(" ".join(texts(path.read_text()))) for path in EDITED}
+    assert {str(path.relative_to(ROOT)): match[0] for path, match in found.items() if match} == {}
 
 
 @pytest.mark.parametrize(

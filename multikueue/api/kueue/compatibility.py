@@ -119,7 +119,7 @@ class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
     was requested. Before: The input that is kept is multiplied, too."""
 
     has_hopeless_flavors_last: bool = True
-    """Since 0.19.1 (#13896): A flavor in which nobody can be preempted is worse than any that fits or gives candidates.
+    """Since 0.19.1 (#13896): A flavor in which no workload can be preempted is worse than any that fits or gives candidates.
     Before: With `PreemptionOverBorrowing` it comes first if it borrows less, and work may wait for it forever."""
 
     has_lasting_searches: bool = True

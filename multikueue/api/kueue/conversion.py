@@ -41,7 +41,7 @@ class Unconvertible(ValueError):
 
 
 class _Manifest(msgspec.Struct):
-    """One object under conversion, and what is told about it."""
+    """One object under conversion, and what is reported about it."""
 
     tree: Tree
     told: list[str]
@@ -263,11 +263,11 @@ LOST: Mapping[str, tuple[str, ...]] = {
     "ClusterQueue": ("cohort", "admissionChecks"),
     "MultiKueueCluster": ("kubeConfig", "clusterProfileRef"),
 }
-"""What the spec of a kind has in v1beta1 only, and loses where nobody converts it."""
+"""What the spec of a kind has in v1beta1 only, and loses where it is not converted."""
 
 
 def lost_fields(tree: Mapping[str, Any]) -> tuple[str, ...]:
-    """The fields that an object as stored has lost, as it was written in v1beta1 and nobody converted it: `spec.cohort`.
+    """The fields that an object as stored has lost, as it was written in v1beta1 and not converted: `spec.cohort`.
 
     The API server notes in `metadata.managedFields` who wrote which fields, and in which version.
     """

@@ -10,7 +10,7 @@ MAX_PREEMPTED_ANNOTATION = "multikueue.dev/max-preempted-workloads"
 """On a ClusterQueue, `3/1h`: within any hour at most three of its workloads are preempted."""
 
 MAX_SPEND_ANNOTATION = "multikueue.dev/max-spend"
-"""On a ClusterQueue or LocalQueue, `100/7d`: whether it has spent so much within that time is told, and shown to strategies."""
+"""On a ClusterQueue or LocalQueue, `100/7d`: whether it spent that within that time is reported, and shown to strategies."""
 
 BACKFILL_ANNOTATION = "multikueue.dev/backfill"
 """On a ClusterQueue with StrictFIFO: which workloads may pass its head while that waits for quota."""

@@ -3,7 +3,7 @@
 Kueue's core uses server-side apply as one field manager, always with all fields that this manager owns. It clears
 `clusterName` and the nominations by omitting them, which removes only what no other field manager owns. So a second
 writer of the Workload applies under the same name, with the same fields, from the version that it read. Those that a newer
-Kueue has and this version does not know are among them: `managedFields` tell which they are.
+Kueue has and this version does not know are among them: `managedFields` say which they are.
 """
 
 from __future__ import annotations

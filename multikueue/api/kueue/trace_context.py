@@ -19,7 +19,7 @@ def trace_id(uid: str) -> str:
 
 
 def span_id(uid: str, *what: str) -> str:
-    """8 bytes in hex, of the span that these words tell from others of the workload."""
+    """8 bytes in hex, of the span, which these words distinguish from others of the workload."""
     return sha256("/".join((uid, *what)).encode()).hexdigest()[:16]
 
 

@@ -40,4 +40,4 @@ OF_CYCLES = (
 """QuotaReserved=False with one of these granular reasons: a cycle found that, or has still to look at the workload."""
 
 NEVER_ADMITTED = (INADMISSIBLE, MISCONFIGURED, SUSPENDED)
-"""QuotaReserved=False with one of these: no cycle looks at the workload until somebody changes it or its queues."""
+"""QuotaReserved=False with one of these: no cycle looks at the workload until it or its queues change."""

@@ -333,7 +333,7 @@ def owner_of(workload: Workload) -> OwnerReference | None:
 
 
 def logs_until(workload: Workload) -> datetime | None:
-    """Until when the logs of a finished workload stay at most, as its status tells; None if it does not."""
+    """Until when the logs of a finished workload stay at most, by its status; None if that does not say."""
     kept = workload.condition(LOGS_UNTIL)
     try:
         return datetime.fromisoformat(kept.message) if kept is not None else None

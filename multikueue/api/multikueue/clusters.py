@@ -26,7 +26,7 @@ DRAINED = "multikueue.dev/Drained"
 """A condition of a MultiKueueCluster with `DRAIN_ANNOTATION`: whether anything of ours is left there, and how much."""
 
 HUB_TAINTS_ANNOTATION = "multikueue.dev/hub-taints"
-"""On a MultiKueueCluster: taints that its hub has for it and nobody tolerates, comma separated, as `key=value:NoSelect`."""
+"""On a MultiKueueCluster: taints of its hub that are not tolerated, comma separated, as `key=value:NoSelect`."""
 
 FLEET_LABEL = "multikueue.dev/fleet"
 """On a MultiKueueCluster, MultiKueueConfig or Secret: that the manager of this origin keeps it equal to its inventory."""

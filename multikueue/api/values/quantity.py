@@ -68,7 +68,7 @@ def amount(resource: str, nanos: int) -> int:
 
 
 def counted(resource: str, text: object) -> int:
-    """The `amount` of a quantity that anybody may have written: 0 for one below zero. Raises as `parse`."""
+    """The `amount` of a quantity that any user may have written: 0 for one below zero. Raises as `parse`."""
     return max(0, amount(resource, parse(text)))
 
 

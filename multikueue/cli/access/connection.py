@@ -249,7 +249,7 @@ async def fetch(
     names.
 
     Raw, unlike the client's own list: `-o json` also shows fields that our types do not have. One that is nested too deeply to
-    be read is left out, with a note: a tenant's object is no reason to show nobody anything.
+    be read is left out, with a note: a tenant's object is no reason to show nothing.
     """
     path = kind.collection(namespace) if namespace else kind.path()
     items: list[dict[str, Any]] = []

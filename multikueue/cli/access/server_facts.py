@@ -1,4 +1,4 @@
-"""What an API server tells by the way: its time, by the header Date of its answers, and the end of its certificate."""
+"""What the answers of an API server show besides: its time, by their header Date, and the end of its certificate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HANDSHAKE_WITHIN = timedelta(seconds=5)
 
 
 class ServerFacts:
-    """`ahead`: by how much the server's clock is ahead of this machine's, to the second, as its newest answer told; `ends`:
+    """`ahead`: by how much the server's clock is ahead of this machine's, to the second, by its newest answer; `ends`:
     when its certificate does. None as long as it is not known."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class ServerFacts:
         return _ListeningSession(open_session(**options), self)
 
     def hear(self, url: Any, options: Mapping[str, Any], headers: Mapping[str, str]) -> None:
-        """An answer came on that way. A header that is missing, or is no date, tells nothing."""
+        """An answer came on that way. A header that is missing, or is no date, changes nothing."""
         from multikueue.runtime.clock import SystemClock
 
         self._way = url, options
@@ -47,7 +47,7 @@ class ServerFacts:
         self.ahead = told - SystemClock().now().replace(microsecond=0)
 
     async def look_at_certificate(self) -> None:
-        """One handshake, as that of the calls. Nothing is told of a server behind a proxy, or one that is silent by now."""
+        """One handshake, as that of the calls. Nothing is known of a server behind a proxy, or one that is silent by now."""
         import anyio
         from anyio.streams.tls import TLSAttribute
 

@@ -89,7 +89,7 @@ class WorkerCluster(msgspec.Struct, frozen=True, kw_only=True):
 
     `item` is the object as the server has it, `source` the place of its kubeconfig, in words; `problem` says why
     `kubeconfig` is empty. `is_unreadable`: because the user may not read it, which is no defect of the cluster. `jobs`: how
-    many run there; `version` and `latency`: of the API server, as it answered just now. They are empty where nobody looked.
+    many run there; `version` and `latency`: of the API server, as it answered just now. They are empty if not asked for.
     """
 
     item: dict[str, Any]

@@ -109,7 +109,7 @@ async def look_for_queues(
 async def make(
     plans: Sequence[RepairPlan], reach: Reach, tell: Callable[[str], None] = say
 ) -> tuple[list[str], list[MultiKueueError]]:
-    """Make what is lacking, on some workers at a time, and tell of each object: the names of those that have all of it now, and
+    """Make what is lacking, on some workers at a time, and report each object: the names of those that have all of it now, and
     what failed."""
     from multikueue.registration.ownership import OwnershipStep, Side
 

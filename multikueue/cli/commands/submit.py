@@ -248,7 +248,7 @@ async def _connected(client: Client, queue: ObjectKey) -> list[str]:
 
 
 async def _foresee(call: _Call, client: Client, job: Tree, queue: ObjectKey, told: _Told) -> None:
-    """Tells what `why` would answer once the job is there, who waits in its queue before, and what workers lack for it."""
+    """Prints what `why` would answer once the job is there, who waits in its queue before, and what workers lack for it."""
     from multikueue.cli.access.manager_settings import load_settings
     from multikueue.cli.workload.foreseen import look_ahead
 

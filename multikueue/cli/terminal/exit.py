@@ -50,7 +50,7 @@ def open_streams() -> None:
     would have its number, and get what is printed."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # for as long as the process lives
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # for as long as the process runs
 
 
 def reported(command: Callable[[], object]) -> int:

@@ -30,7 +30,7 @@ def choice_row(found: WorkerChoice) -> tuple[str, ...]:
 async def foreseen_choice(
     client: ClusterClient, workload: Workload, job: Tree, settings: Settings | None
 ) -> ExplainedChoice | None:
-    """The choice for a workload that nobody has submitted, by what the objects of the manager cluster say: states, labels and
+    """The choice for a workload that was not submitted, by what the objects of the manager cluster say: states, labels and
     prices. Parts that read room, waits or spend know nothing yet and say so. None where no workers are behind its queue, or no
     strategy is known: without `settings` only that of the AdmissionCheck is.
 

@@ -64,7 +64,7 @@ async def code_of(manager: WatchingClient, reach: WorkerAccess, workload: Worklo
     try:
         async with AsyncExitStack() as stack:
             found = await WorkloadView(manager, reach, workload, stack).pods()
-    except MultiKueueError:  # nobody may look there, or the cluster is away
+    except MultiKueueError:  # the user may not look there, or the cluster is away
         return ExitCode.FAILED
     return exit_code(pod for _, pod in found)
 

@@ -1,4 +1,4 @@
-"""Looks at a job that nobody has submitted yet, and at what it would depend on: the input of the answer of a dry run."""
+"""Looks at a job that is not submitted yet, and at what it would depend on: the input of the answer of a dry run."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def needs(templates: Iterable[Tree]) -> tuple[Need, ...]:
 
 
 def needs_of(job: dict[str, Any]) -> tuple[Need, ...]:
-    """What the pods of a job need; nothing for a kind that settings declare, whose pods nobody knows here."""
+    """What the pods of a job need; nothing for a kind that settings declare, whose pods are unknown here."""
     from multikueue.api.meta import decoder, encode
     from multikueue.jobs.framework.priority import Priority
     from multikueue.jobs.integrations.frameworks import known_kind

@@ -1,7 +1,7 @@
 """Many jobs at a glance: what a handful of lists of the manager cluster have of them, as the input of their answers.
 
-What takes a look at each job is left out: its pods, and without a manager that tells it, who has its quota and what workers are
-to it. `why` has that.
+What takes a look at each job is left out: its pods, and without a manager that reports it, who has its quota and what workers
+are to it. `why` has that.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Overview:
 
     def without_workload(self) -> list[str]:
         """The UIDs of jobs that have no Workload and wait for one, or lack what it takes: of those without a queue only Jobs
-        that do not run, since other objects without one are nobody's business here."""
+        that do not run, since other objects without one are none of the manager's business."""
         owned = {owner.uid for _, workload in self.workloads.values() for owner in workload.metadata.owner_references}
         return [
             uid
@@ -266,7 +266,7 @@ async def read_warnings(client: ClusterClient, found: Overview) -> None:
 
 
 async def _read_workers(client: ClusterClient, found: Overview) -> None:
-    """Which workers with work do not answer: as the manager cluster has it, else as the manager tells of one workload on
+    """Which workers with work do not answer: as the manager cluster has it, else as the manager reports of one workload on
     each."""
     from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
     from multikueue.cli.workload.explanation import fetch_explanation
@@ -306,7 +306,7 @@ class _Summary(msgspec.Struct):
 
 
 async def read_places(client: ClusterClient, found: Overview, workloads: Iterable[Workload]) -> None:
-    """The places of those that wait for quota, in one read per queue: as the manager tells them, else by what may be listed."""
+    """The places of those that wait for quota, in one read per queue: by the manager, else by what may be listed."""
     queues = dict.fromkeys(queue_of(each) for each in workloads if waits_for_quota(each))
     for queue in queues:
         path = f"/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/{queue.namespace}/localqueues/{queue.name}/pendingworkloads"

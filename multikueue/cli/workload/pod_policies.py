@@ -1,4 +1,4 @@
-"""What a cluster goes by when it makes pods, as far as somebody may read it there, and what that means for one workload."""
+"""What a cluster goes by when it makes pods, as far as the caller may read it there, and what that means for one workload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each worker is to a workload, as the workers themselves show it to whoever asks."""
+"""What each worker is to a workload, as the workers themselves show it to the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at a job and all that it depends on, with the rights of whoever asks: the input of its answer."""
+"""Looks at a job and all that it depends on, with the rights of the caller: the input of its answer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _BUILT_IN = ("v1", "batch/v1", "apps/v1")
 class Inspection:
     """`told`: the manager's answer, if it gives one; `choice`: what its strategy thinks of the workers. `elsewhere`: where its
     pods are others on a worker than those that are counted; `uncompared`: what was not compared. `start`: when it
-    starts, or why that is unknown; empty if nobody asked."""
+    starts, or why that is unknown; empty if that was not asked."""
 
     seen: Seen
     told: JobAnswer | None = None
@@ -96,7 +96,7 @@ async def look_at(
     *,
     foreseen: SeenJob | None = None,
 ) -> Inspection:
-    """`mine`: the workloads of its namespace. `foreseen`: the job, if nobody has submitted it yet: the workload is the one that
+    """`mine`: the workloads of its namespace. `foreseen`: the job, if it is not submitted yet: the workload is the one that
     it would have."""
     return await _Looking(client, reach, workload, mine, settings, foreseen).all()
 

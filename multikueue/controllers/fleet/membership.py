@@ -42,10 +42,10 @@ __all__ = ["Membership", "keep_members", "rules_of"]
 log = get_logger()
 
 SETTLE = timedelta(seconds=1)
-"""Changes are collected for so long: a hub that starts tells a thousand clusters one after another."""
+"""Changes are collected for so long: a hub that starts sends a thousand clusters one after another."""
 
 LOOK_EVERY = timedelta(seconds=30)
-"""What failed is tried again, and nobody is forgotten whose news was missed."""
+"""What failed is tried again, and no cluster is forgotten whose news was missed."""
 
 AT_ONCE = 16
 """Writes under way at a time."""
@@ -161,7 +161,7 @@ class Membership:
                 tasks.start_soon(one, work, what)
 
     async def _do(self, step: FleetStep) -> None:
-        """One step of a plan. What somebody else did meanwhile comes as news, and is looked at then."""
+        """One step of a plan. What others did meanwhile comes as news, and is looked at then."""
         client, store, key = self.context.manager, self.context.store, ObjectKey("", step.name)
         log.info(f"fleet.{step.kind}", name=step.name)
         try:
@@ -253,10 +253,10 @@ class Membership:
             made = await client.merge_patch(SECRETS, there.key, body)
         self.context.store.secrets.upsert(made)
 
-    # What is told.
+    # What is reported.
 
     async def _condition(self, cluster: MultiKueueCluster, plan: FleetPlan) -> None:
-        """Tells a worker that the inventory does not have what becomes of it, and no other one anything."""
+        """Reports to a worker that the inventory does not have what becomes of it, and to no other one."""
         cache, wanted = self.context.store.clusters, plan.conditions.get(cluster.metadata.name)
         if wanted is not None:
             wanted = msgspec.structs.replace(wanted, observed_generation=cluster.metadata.generation)

@@ -1,7 +1,7 @@
 """Makes the LocalQueues and namespaces that workers lack of the manager's, as `multikueue queues sync` (`registration.queues`).
 
 A worker is looked at when it is connected, when the queues that lead to it change, and now and then: it may have lost one.
-What is there stays as it is, whoever made it.
+What is there stays as it is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["QueueKeeper", "keep_queues"]
 log = get_logger()
 
 LOOK_EVERY = timedelta(seconds=5)
-"""Between two looks at which workers are due, which calls nobody."""
+"""Between two looks at which workers are due, which makes no calls."""
 
 AGAIN_AFTER = timedelta(minutes=10)
 """A worker that had all its queues may have lost one."""
@@ -102,7 +102,7 @@ class QueueKeeper:
                 yield name, client, queues
 
     def _routes(self) -> Mapping[str, tuple[LocalQueue, ...]]:
-        """The LocalQueues that lead to each worker, told again only where a part of it changed."""
+        """The LocalQueues that lead to each worker, built again only where a part of it changed."""
         store = self.context.store
         local, shared = [*store.local_queues], [*store.cluster_queues]
         checks, configs = [*store.checks], [*store.configs]

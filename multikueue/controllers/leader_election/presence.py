@@ -1,12 +1,12 @@
 """A process without election among others: it holds the Lease without renewing it, and answers a process that asks.
 
-    await presence.enter()     # asks who acts; raises ConfigurationError if somebody does
+    await presence.enter()     # asks who acts; raises ConfigurationError if another process does
     ... act ...
     await presence.stay()      # answers who asks; raises ConfigurationError once another process has taken the Lease
     await presence.leave()     # gives the Lease back: the next process need not ask
 
 At rest nothing is written: the Lease is watched, and renewed only when another process asks, by an annotation on it. So a
-process that was killed answers nobody, and its successor waits for ANSWER_TIMEOUT.
+process that was killed does not answer, and its successor waits for ANSWER_TIMEOUT.
 
 What this does not see: a process that was started with `--force`, one that may not read and write the Lease, and one whose
 watch is broken while it is asked or its Lease is taken, for as long as that lasts (at most `_SILENT_WATCH_TIMEOUT`).
@@ -44,7 +44,7 @@ ANSWER_TIMEOUT = timedelta(seconds=3)
 """Who acts answers by then: it has a watch open."""
 
 LONG_OVER = timedelta(minutes=10)
-"""A Lease that was not renewed for so long has nobody behind it who renews it, however far the clocks are apart."""
+"""A Lease that was not renewed for so long has no holder that renews it, however far the clocks are apart."""
 
 _LOOK_AGAIN_AFTER = timedelta(seconds=5)
 _WATCH_SECONDS = 240
@@ -80,7 +80,7 @@ class Presence:
             log.warning("manager.not_seen", lease=str(self.key), error=str(error))
 
     async def stay(self) -> None:
-        """Answer for ever. Raises ConfigurationError once another process has the Lease."""
+        """Answer forever. Raises ConfigurationError once another process has the Lease."""
         while True:
             try:
                 await self._answer()
@@ -151,10 +151,10 @@ class Presence:
 
 
 async def who_renews(client: ClusterClient, clock: Clock, key: ObjectKey, *, asking: str = "") -> str:
-    """The holder of a Lease that is renewed; empty if nobody renews it. With `asking` (our identity) the holder is asked to.
+    """The holder of a Lease that is renewed; empty if it is not renewed. With `asking` (our identity) the holder is asked to.
 
     Who leads renews the Lease every two seconds, and who is gone may leave it behind. So a Lease that is not long over is
-    watched until it is renewed, or should have been. One that may not be read tells nothing.
+    watched until it is renewed, or should have been. One that may not be read counts as none.
     """
     first = await _get_lease(client, key)
     record = record_of(first)

@@ -51,7 +51,7 @@ class Enqueuer:
 
 def look_at_all(store: Store) -> None:
     """Queues every key: of the objects on the manager cluster, and of workloads that only workers have. Workloads and jobs go
-    behind what happens meanwhile, but for what ended while nobody looked: others wait for its quota."""
+    behind what happens meanwhile, but for what ended unseen: others wait for its quota."""
     for ended in _ended(store):
         store.look_at("workloads", ended.key)
         if (owner := store.owner(ended)) is not None:

@@ -1,7 +1,7 @@
-"""One trace for each workload: its waits, its attempts and its copies as spans, told by what changes in the store.
+"""One trace for each workload: its waits, its attempts and its copies as spans, sent for what changes in the store.
 
-A span is told once it has ended, with the times in the objects: nothing is kept in between, and a process that took over tells
-the same spans by the same identifiers. What ended while nobody led is not told. As `observer`, it never acts, and it is not
+A span is sent once it has ended, with the times in the objects: nothing is kept in between, and a process that took over sends
+the same spans by the same identifiers. What ended without a leader is not sent. As `observer`, it never acts, and it is not
 there at all unless traces are on.
 """
 
@@ -35,7 +35,7 @@ __all__ = ["Traces"]
 
 
 class Traces:
-    """`attach` it once. `tell` takes each span; nothing is told until `is_acting`."""
+    """`attach` it once. `tell` takes each span; nothing is sent until `is_acting`."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class Traces:
         worker.workloads.observe(partial(self._copy_changed, worker), partial(self._failed, "traces"))
 
     def worker_forgotten(self, worker: WorkerView) -> None:
-        """Its copies were told when they went."""
+        """Its copies were sent when they went."""
 
     def reach_changed(self, worker: WorkerView) -> None:
-        """A copy stays a copy where nobody can see it."""
+        """A copy stays a copy where it cannot be seen."""
 
     def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
         if old is None or not self._is_acting() or old.has(FINISHED):
@@ -123,7 +123,7 @@ class Traces:
         return "QuotaGivenBack", self._now()
 
     def _copy_changed(self, worker: WorkerView, old: Workload | None, new: Workload | None) -> None:
-        """A copy is told when it goes, as part of the attempt whose mark it has."""
+        """A copy is sent when it goes, as part of the attempt whose mark it has."""
         if old is None or new is not None or not self._is_acting() or not worker.link.is_known:
             return
         local, made = self._store.workloads.get(old.key), old.metadata.creation_timestamp

@@ -70,7 +70,7 @@ MANAGER = f"{FIELD_MANAGER}-capacity"
 
 @dataclass(slots=True)
 class Capacity:
-    """Owner of the records of the workers' quotas. `run` reads all workers for ever, `reconcile` one of them, both on the
+    """Owner of the records of the workers' quotas. `run` reads all workers forever, `reconcile` one of them, both on the
     leader only."""
 
     context: ReconcileContext
@@ -129,7 +129,7 @@ class Capacity:
     async def _adjust(
         self, queue: ClusterQueue, *, workers: Mapping[str, tuple[str, ...]], rules: Rules, reserve: WorkerReserve
     ) -> None:
-        """Decides about one queue, and writes that. Raises Conflict or Invalid if somebody wrote the
+        """Decides about one queue, and writes that. Raises Conflict or Invalid if another client wrote the
         queue meanwhile."""
         offers = [self._offer(queue, worker, workers, rules) for worker in workers[queue.metadata.name]]
         told = self._automation(queue, offers)
@@ -138,7 +138,7 @@ class Capacity:
         await self._tell_automation(queue, offers)
 
     async def _until_written(self, queue: ClusterQueue, write: Callable[[ClusterQueue], Awaitable[None]]) -> None:
-        """Decides again, at once, about what somebody else wrote meanwhile: a conflict is no news for anybody. Whoever writes
+        """Decides again, at once, about what others wrote meanwhile: a conflict is not worth a message. A client that writes
         all the time has the next look for it."""
         for _ in range(MOST_TRIES):
             try:
@@ -264,7 +264,7 @@ class Capacity:
 
     async def _write(self, queue: ClusterQueue, decision: FollowedQuota) -> str:
         """Writes the changes. Returns why they could not be written; empty if they were. Raises Conflict or
-        Invalid if somebody wrote the queue meanwhile."""
+        Invalid if another client wrote the queue meanwhile."""
         name, changes = queue.metadata.name, "; ".join(map(str, decision.changes))
         if self.context.settings.capacity_follow.dry_run:
             if self._is_news(queue, "dry run", changes):

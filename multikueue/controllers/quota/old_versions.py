@@ -1,4 +1,4 @@
-"""Tells of queues and clusters that were written in an older version of Kueue's API, and lost fields on the way.
+"""Reports queues and clusters that were written in an older version of Kueue's API, and lost fields on the way.
 
 Kueue's definitions serve v1beta1 besides v1beta2, and leave the conversion to a webhook of Kueue. Where no Kueue runs, the
 API server converts by changing the version alone: it accepts `spec.cohort`, and keeps nothing of it.
@@ -57,7 +57,7 @@ async def objects_with_losses(client: ClusterClient) -> list[tuple[Kind[Any], Ob
 class OldVersions:
     """Looks which versions of Kueue's API the manager cluster serves, and while there are several, what lost fields.
 
-    It is for a manager cluster without Kueue. A loss is told by an event on the object, and counted; that old versions are
+    It is for a manager cluster without Kueue. A loss is reported by an event on the object, and counted; that old versions are
     served is logged once.
     """
 

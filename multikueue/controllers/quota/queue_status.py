@@ -54,7 +54,7 @@ class QueueStatuses(msgspec.Struct, frozen=True):
         return Result(again_after)
 
     def _with_spend(self, queue: ClusterQueue | LocalQueue, status: S) -> tuple[S, timedelta | None]:
-        """The status with what the queue has spent, and when that is to be told again."""
+        """The status with what the queue has spent, and when that is to be written again."""
         account, now = self.context.store.spends.account(queue.key), self.context.now()
         if account is None:
             return status, None
@@ -69,7 +69,7 @@ class QueueStatuses(msgspec.Struct, frozen=True):
 
     async def _write(self, kind: Kind[Any], cache: Cache[Q], obj: Q, status: QueueStatus | CohortStatus) -> None:
         """Writes what the definition of the kind that is installed has room for: one of an earlier Kueue has room for fewer
-        flavors, and refuses the whole status (kueue#12082). Tells on the object what is left out, or why all is refused."""
+        flavors, and refuses the whole status (kueue#12082). An event on it has what is left out, or why all is refused."""
         bounds = self.context.store.bounds
         tell = partial(self.context.recorder.emit, kind, obj, type_="Warning")
         while True:

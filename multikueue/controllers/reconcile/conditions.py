@@ -43,7 +43,7 @@ async def write_condition(
 
 async def write_status(context: ReconcileContext, kind: Kind[Any], cache: Cache[S], obj: S, status: Value) -> None:
     """Writes the status of an object, for the version that was seen, and caches the answer. Raises NotKept if the server
-    changed the object, and not as written: that would go on for ever. And if it keeps no condition: each release has those,
+    changed the object, and not as written: that would go on forever. And if it keeps no condition: each release has those,
     so what drops them may go, and no news would have them written then. Other fields wait for the next news."""
     patch = difference(obj.status, status)
     if patch:
@@ -63,8 +63,8 @@ def report_lost_fields(
     within: str = "status",
     is_harmless: bool = False,
 ) -> None:
-    """Tells once which fields of a status (or `within` the spec) were written and not stored. Raises NotKept if there are any,
-    for a back-off, unless that `is_harmless`."""
+    """Reports once which fields of a status (or `within` the spec) were written and not stored. Raises NotKept if there are
+    any, for a back-off, unless that `is_harmless`."""
     key = StatusKey(kind.name, obj.key)
     if not lost:
         context.store.refusals.over(key)

@@ -124,7 +124,7 @@ class Recorder:
         self.metrics.guarded("events", lambda: self.metrics.events(reason, outcome).inc())()
 
     async def run(self, client: ClusterClient) -> None:
-        """Sends the collected events for ever: warnings first, and each type in order."""
+        """Sends the collected events forever: warnings first, and each type in order."""
         while True:
             while waiting := self._warnings.waiting or self._normal.waiting:
                 said, namespace, body = waiting.popleft()

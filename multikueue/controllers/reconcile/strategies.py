@@ -192,7 +192,7 @@ class Strategies:
             else:
                 opinions = found
             made = choice(by.name, workload, fleet, opinions, registry.part_name)
-            if not told.done():  # whoever asked may have gone away
+            if not told.done():  # the caller may have gone away
                 told.set_result(replace(made, problem=problem))
 
         if by.is_ours:

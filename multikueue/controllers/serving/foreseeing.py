@@ -1,7 +1,7 @@
 """Reads the queues of workers for users who ask why a job waits, while its workers were not asked yet.
 
-Without that, whoever may see no worker would be told to wait for quota, where no worker could ever hold the job. Nothing is
-read while nobody asks, and a worker not more often than every `LIFETIME`, whoever asks.
+Without that, a user who may see no worker would be told to wait for quota, where no worker could ever hold the job. Nothing is
+read without a request, and a worker not more often than every `LIFETIME`, for all callers together.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class _UnderWay:
 class InFlight:
     """Limits requests under way: in all, of one namespace, whose people may make accounts at will, and on one worker.
 
-    Nobody is shut out by others: at a limit, the namespace that has most of what is under way gives up its oldest for one
+    No namespace is shut out by others: at a limit, the namespace that has most of what is under way gives up its oldest for one
     that would still have fewer.
     """
 
@@ -191,7 +191,7 @@ async def _pass_on(log: Lines, write: Write, admit: Callable[[], Awaitable[None]
         with anyio.CancelScope(deadline=reviewed + REVIEW_AGAIN):
             piece = await log.piece()
         if anyio.current_time() >= reviewed + REVIEW_AGAIN:
-            with suppress(MultiKueueError):  # nobody can tell now: the next review may
+            with suppress(MultiKueueError):  # it is unknown now: the next review may tell
                 await admit()
             reviewed = anyio.current_time()
         if piece is None:

@@ -136,7 +136,7 @@ class AnswerRateLimiter:
 
     @contextmanager
     def paid_by(self, user: User, namespace: str) -> Iterator[None]:
-        """The block makes one answer. Raises Refused (429) instead if somebody who pays has had a share."""
+        """The block makes one answer. Raises Refused (429) instead if a caller that pays has had its share."""
         payers = dict.fromkeys((_payer(user), namespace), (SHARE_OF_ONE, BURST)) | {_EVERYBODY: (SHARE, 2 * BURST)}
         began = self.seconds()
         for payer in payers:
@@ -148,7 +148,7 @@ class AnswerRateLimiter:
         finally:
             took = self.seconds() - began
             for payer, (share, burst) in payers.items():
-                least = began - burst / share  # whoever used nothing lately may use a burst before the first wait
+                least = began - burst / share  # a caller that used nothing lately may use a burst before the first wait
                 self._paid_until[payer] = max(self._paid_until.pop(payer, least), least) + took / share
             while len(self._paid_until) > REMEMBERED:
                 del self._paid_until[next(iter(self._paid_until))]
@@ -260,7 +260,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
         return port
 
     async def _lead_here(self) -> None:
-        """Makes the Service, or corrects ours. One that somebody else has made stays."""
+        """Makes the Service, or corrects ours. One that another program has made stays."""
         key = ObjectKey(self.service.namespace, self.service.name)
         wanted = {"type": "ExternalName", "externalName": self.external_name}
         try:
@@ -271,7 +271,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
             await self.client.create(SERVICES, key.namespace, body)
             log.info("visibility.registered", service=str(key), host=self.external_name)
             return
-        except Forbidden:  # whoever gave us no right to Services has made it
+        except Forbidden:  # who gave us no right to Services has made it
             return
         if (found.spec.type, found.spec.external_name) == (wanted["type"], wanted["externalName"]):
             return
@@ -332,14 +332,14 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
 
     @asynccontextmanager
     async def _turn(self, user: User, namespace: str) -> AsyncIterator[None]:
-        """The block makes one answer, and whoever asks pays for it. Others have their turn between two of them."""
+        """The block makes one answer, and the caller pays for it. Others have their turn between two of them."""
         async with self._one:
             await checkpoint()
             with self.rate_limiter.paid_by(user, namespace):
                 yield
 
     async def _explanation(self, user: User, request: Explain) -> Mapping[str, Any]:
-        """A strategy from another distribution may think for a second: nobody else waits for that, and nobody pays."""
+        """A strategy from another distribution may think for a second: no other caller waits for that, and none pays."""
         async with self._turn(user, request.namespace):
             seen, choice = self._seen(self._workload(request)), self.choice(self.case(request.key))
         seen = await self._foreseen(seen)
@@ -363,13 +363,13 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(seen, workers=tuple(workers))
 
     def _seen(self, workload: Workload) -> Seen:
-        """With the names that users of its namespace may be told."""
+        """With the names that users of its namespace may see."""
         found = explain(self.store.engine.view, workload.key, self.now())
         told = own_names(found, workload.metadata.namespace) if found is not None else None
         return seen_of(self.store, workload, self.case(workload.key), told)
 
     async def _answers(self, user: User, request: Answers) -> Mapping[str, Any]:
-        """Others have their turn after each, and what whoever asks has not paid is left out."""
+        """Others have their turn after each, and what the caller has not paid is left out."""
         mine = (each for each in self.store.workloads.going_on() if each.metadata.namespace == request.namespace)
         waiting = [each for each in mine if not each.has(ADMITTED)]
         found: list[tuple[Workload, JobAnswer]] = []
@@ -421,7 +421,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
         log.info("visibility.registered", api_service=key.name)
 
     def _has_our_port(self, found: APIService) -> bool:
-        """Inside the cluster the port is that of a Service, which whoever made both may have changed."""
+        """Inside the cluster the port is that of a Service, which its creator may have changed."""
         return not self.external_name or (
             found.spec.service is not None and found.spec.service.port == self.service.port
         )
@@ -437,7 +437,7 @@ def _shown(found: APIService) -> str:
 
 
 async def keep_visibility(visibility: Visibility, *, clock: Clock) -> None:
-    """Keeps the API in place for ever. Jobs do not depend on it, so failures are logged and retried."""
+    """Keeps the API in place forever. Jobs do not depend on it, so failures are logged and retried."""
     serving = False
     while True:
         wait = LOOK_AGAIN_AFTER

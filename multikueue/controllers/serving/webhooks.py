@@ -154,7 +154,7 @@ async def keep_webhook(
     started: Callable[[int], None],
     pause: Callable[[float], Awaitable[None]] | None = None,
 ) -> None:
-    """Starts the webhook, calls `started` with its port, and keeps it in place for ever. `pause` waits so many seconds
+    """Starts the webhook, calls `started` with its port, and keeps it in place forever. `pause` waits so many seconds
     between two reconciles, or less if there is news; default: the clock's sleep.
 
     Transient errors, and a certificate that is not issued yet, are logged and retried. Other errors of the first start are

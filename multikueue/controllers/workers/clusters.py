@@ -91,7 +91,7 @@ class Clusters:
 
     async def _look_around(self, tasks: anyio.abc.TaskGroup) -> None:
         """Counts the absence of workers without a connection, whose kubeconfig or object is gone. Only uninterrupted
-        checks count: a process that was stopped, perhaps with its machine, must first receive what changed.
+        checks count: a process that was stopped, maybe with its machine, must first receive what changed.
 
         Files are watched from the first one on: most fleets have none, and the watch polls."""
         looks, began, watches_files = 0, self.context.now(), False

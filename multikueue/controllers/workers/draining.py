@@ -45,7 +45,7 @@ INVALID_ANNOTATION = "InvalidAnnotation"
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
     """What is left of ours on a worker: unfinished workloads that `runs` there, that `waits` there, and that are `held` for its
-    drain; the number of `objects` last seen there, 0 where nobody can see them."""
+    drain; the number of `objects` last seen there, 0 where they cannot be seen."""
 
     runs: Sequence[Workload] = ()
     waits: Sequence[Workload] = ()
@@ -72,7 +72,7 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_stop(left: Left, drain: Drain, began: datetime, now: datetime) -> tuple[Workload, ...]:
-    """The workloads to hold now, `AT_ONCE` together with those that are held already. What somebody else holds, or what is
+    """The workloads to hold now, `AT_ONCE` together with those that are held already. What others hold, or what is
     evicted already, is left alone. Pure."""
     runs = left.runs if drain.after is not None and now >= began + drain.after else ()
     waits = left.waits if now >= began + WITHDRAWN_WITHIN else ()
@@ -81,7 +81,7 @@ def to_stop(left: Left, drain: Drain, began: datetime, now: datetime) -> tuple[W
 
 
 class Drains(msgspec.Struct, frozen=True):
-    """Reconciles one MultiKueueCluster with its annotation `multikueue.dev/drain`, and tells how far it is by a condition."""
+    """Reconciles one MultiKueueCluster with its annotation `multikueue.dev/drain`, and writes how far it is as a condition."""
 
     context: ReconcileContext
 

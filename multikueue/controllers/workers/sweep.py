@@ -18,12 +18,12 @@ STRIDE = 500
 
 
 async def sweep(context: ReconcileContext) -> None:
-    """Enqueues, for ever, each workload with something on a worker: its reconcile finds and removes what nobody owns.
+    """Enqueues, forever, each workload with something on a worker: its reconcile finds and removes what has no owner.
     Enqueues workers without a MultiKueueCluster, too: they are forgotten once nothing of ours can be there."""
     while True:
         interval = context.settings.dispatch.gc_interval.total_seconds()
         with anyio.move_on_after(interval or inf):
-            await context.settings.changed()  # among them perhaps the interval
+            await context.settings.changed()  # the interval may be among them
             continue
         context.metrics.guarded("sweeps", lambda: context.metrics.sweeps.inc())()
         for worker in tuple(context.store.workers.values()):

@@ -76,7 +76,7 @@ class Jobs(msgspec.Struct, frozen=True):
 
     def _refused(self, action: object, key: JobKey, job: AnyJob, error: ApiError) -> None:
         """Tells the user what the API server says, once: a schema, a quota, a policy or a webhook may refuse what we write,
-        as long as nobody changes it."""
+        until it is changed."""
         what = WRITES.get(type(action), "the job cannot be written")
         words = refusal(self.context, key, what, error)
         if words:
@@ -88,7 +88,7 @@ class Jobs(msgspec.Struct, frozen=True):
 
 
 def refusal(context: ReconcileContext, key: Hashable, what: str, error: ApiError) -> str:
-    """What is to be told of a write of that key that the manager cluster refuses, in the server's words. Empty if it was told,
+    """What to report of a write of that key that the manager cluster refuses, in the server's words. Empty if it was reported,
     or if another try may succeed and it does not last yet."""
     why = excerpt(f"{error.status} {error.reason}: {error.message}")
     is_sure = not isinstance(error, (Conflict, NotFound, Unauthorized, Throttled, ServerError))
@@ -105,7 +105,7 @@ WRITES: Mapping[type, str] = {
     PatchJobStatus: "the status of the job cannot be written",
     DeleteJob: "the job cannot be deleted",
 }
-"""What a user is told of an action that is refused."""
+"""The message to a user about an action that is refused."""
 
 
 async def _create(action: CreateWorkload, context: ReconcileContext, job: AnyJob) -> None:

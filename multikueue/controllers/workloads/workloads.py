@@ -4,9 +4,9 @@ What is decided is in `workload.decide`, which calls the workload's strategy whe
 true in this order:
 
 1. The status is written, over the version that was decided on.
-2. The outcome becomes the plan of that version, so no outbox acts on what the status does not tell yet.
+2. The outcome becomes the plan of that version, so no outbox acts on what the status does not have yet.
 3. The priority and the finalizer are written: if that is refused, it holds up nothing else.
-4. What the server does not keep of the spec is told, and tried again with a back-off.
+4. What the server does not keep of the spec is reported, and tried again with a back-off.
 """
 
 from __future__ import annotations
@@ -78,16 +78,16 @@ class Workloads(msgspec.Struct, frozen=True):
         return result
 
     def _note_success(self, key: ObjectKey, written: Workload | None) -> None:
-        """What was refused may not be wanted any more. What was told stays until it is written: a status that is refused gives
-        the quota back that it was about, so the next look has nothing to write."""
+        """What was refused may not be wanted any more. What was reported stays until it is written: a status that is refused
+        gives the quota back that it was about, so the next look has nothing to write."""
         refusals, about = self.context.store.refusals, StatusKey(WORKLOADS.name, key)
         known = refusals.get(about)
         if known is not None and (written is None or not known.is_told):
             refusals.over(about)
 
     def _refused(self, case: Case, error: ApiError) -> None:
-        """Tells what the API server says, once: a schema, a policy or a webhook may refuse what we write for as long as nobody
-        changes it."""
+        """Reports what the API server says, once: a schema, a policy or a webhook may refuse what we write until it is
+        changed."""
         what = "what is decided about it cannot be written"
         words = refusal(self.context, StatusKey(WORKLOADS.name, case.key), what, error)
         if words and case.workload is not None:
@@ -214,7 +214,7 @@ _CLEARED = {
     "nominatedClusterNames": "nominated_cluster_names",
     "requeueState": "requeue_state",
 }
-"""The fields that the end of an attempt, or a win, clears, and their attributes. Each has one value, whoever owns it."""
+"""The fields that the end of an attempt, or a win, clears, and their attributes. Each has one value for all owners."""
 
 
 _AGAIN_AFTER = timedelta(seconds=1)
@@ -257,7 +257,7 @@ async def write_rest(context: ReconcileContext, local: Workload | None, outcome:
 
 
 def report_lost_spec(context: ReconcileContext, stored: Workload | None, outcome: Outcome) -> None:
-    """Tells which fields of the spec were written and not stored. Raises NotKept if there are any, for a back-off."""
+    """Reports which fields of the spec were written and not stored. Raises NotKept if there are any, for a back-off."""
     wants_priority = outcome.priority is not None
     if stored is None or not (wants_priority or outcome.should_deactivate):
         return

@@ -30,7 +30,7 @@ LOWEST = -1_000_000_000
 
 _UNFIT_FOR_YAML = re.compile("[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 """What no YAML may contain. A Kueue applies the status of a Workload together with its annotations, and the API server reads
-that as YAML: with such a character it would try to admit the copy for ever, without a word."""
+that as YAML: with such a character it would try to admit the copy forever, without a word."""
 
 _PRIORITY_FIELDS = ("priority", "priorityClassRef")
 _COMPARED_FIELDS = ("podSets", "queueName", "maximumExecutionTimeSeconds")

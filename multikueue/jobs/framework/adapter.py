@@ -103,7 +103,7 @@ class Adapter(Admitting, Protocol):
 
     @property
     def is_mirrored(self) -> bool:
-        """Whether the copy's status is written to the local job. If not, only the copy tells the state of the job."""
+        """Whether the copy's status is written to the local job. If not, only the copy has the state of the job."""
         ...
 
     @property

@@ -14,7 +14,7 @@ _WORKLOAD_CLASS = ("kueue.x-k8s.io", "WorkloadPriorityClass")
 _POD_CLASS = ("scheduling.k8s.io", "PriorityClass")
 
 _OF_SYSTEM = "system-"
-"""PriorityClasses whose names begin so belong to Kubernetes, which lets nobody make others of them. Their values are above any
+"""PriorityClasses whose names begin so belong to Kubernetes, which lets no user make others of them. Their values are above any
 that an administrator may give, and any pod of any namespace may name them."""
 
 

@@ -209,7 +209,7 @@ _RAY_JOB_REFUSED_WHILE_IT_RUNS = StateRule(
     at="status.rayClusterName", given=StateRule(at="status.jobDeploymentStatus", values=("ValidationFailed",))
 )
 """KubeRay never looks again at what it refuses: it is over, unless a cluster of it runs by then. Kueue puts its Workload on
-hold, since 0.19.1 (#14192), and before keeps its quota for ever."""
+hold, since 0.19.1 (#14192), and before keeps its quota forever."""
 _RAY_JOB_IDLE = StateRule(
     at="status.jobDeploymentStatus",
     values=("Suspended", "Complete", "Failed", "ValidationFailed"),

@@ -215,7 +215,7 @@ class JobCase(msgspec.Struct, frozen=True):
         return next(matching, owned[0] if len(owned) == 1 else None)
 
     def difference(self, workload: Workload) -> str:
-        """In which field the job differs from a Workload, in words; empty if that cannot be told."""
+        """In which field the job differs from a Workload, in words; empty if that is unknown."""
         return answer_or(lambda: difference(self.adapter, self.view.job, workload), otherwise="")
 
     def is_held(self) -> bool:
@@ -241,7 +241,7 @@ class JobCase(msgspec.Struct, frozen=True):
     def is_awaiting_winner(self, workload: Workload) -> bool:
         """Whether the job was admitted before its queue had a check, and has no winner: a job started here could not be
         copied any more. The check may be in the queue, and not yet in its Workload; or the queue is gone for a moment. What is
-        for workers alone, and waits where none of that comes, is told so (`is_stranded`)."""
+        for workers alone, and waits where none of that comes, gets a message that says so (`is_stranded`)."""
         is_dispatched = self.view.is_dispatched or self.view.is_queue_multikueue or is_whole(self.adapter)
         ours = is_dispatched and self.adapter.unmanaged_reason(self.view.job) is None
         return ours and not workload.status.cluster_name
@@ -277,7 +277,7 @@ class JobCase(msgspec.Struct, frozen=True):
 Tree = dict[str, Any]
 
 _LONGEST = 63
-"""Characters of a label's value; a cluster with a longer name is told by the Workload only."""
+"""Characters of a label's value; only the Workload has a cluster with a longer name."""
 
 
 def with_cluster_label(patch: Tree, cluster: str | None) -> Tree:

@@ -33,7 +33,7 @@ def decide_run(case: JobCase, workload: Workload) -> JobDecision:
         return case.settle("Not admitted by cluster queue")
     is_elsewhere = case.is_run_elsewhere(workload)
     if is_elsewhere and case.adapter.may_resume and not case.adapter.is_suspended(case.view.job):
-        return case.stop("It runs on a worker")  # somebody else has started it, and it would run twice
+        return case.stop("It runs on a worker")  # another program has started it, and it would run twice
     may_start = not (is_elsewhere or case.is_awaiting_winner(workload))
     patch = case.adapter.start_patch(case.view.job) if may_start else None
     if patch is not None:

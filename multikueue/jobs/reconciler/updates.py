@@ -58,7 +58,7 @@ def spec_update(workload: Workload, spec: dict[str, Any]) -> UpdateWorkloadSpec:
 
 
 def adoption(workload: Workload, kind: Kind[Any], job: ObjectMeta) -> UpdateWorkloadSpec:
-    """The job of that kind becomes the controller of a Workload that somebody else made for it (contract 3.12)."""
+    """The job of that kind becomes the controller of a Workload that another program made for it (contract 3.12)."""
     changes = {
         "resourceVersion": workload.metadata.resource_version,
         "ownerReferences": [*workload.metadata.owner_references, owner_reference(kind, job)],

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 LATEST_WARNING = timedelta(days=3)
-"""A weekend: somebody has to register the cluster again."""
+"""A weekend: an administrator has to register the cluster again."""
 
 
 class Validity(msgspec.Struct, frozen=True):

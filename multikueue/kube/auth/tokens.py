@@ -259,7 +259,7 @@ async def _run(args: list[str], env: Mapping[str, str]) -> tuple[int, bytes, byt
         process = await anyio.open_process(args, stdin=DEVNULL, env=env, start_new_session=True)
     async with process:
         try:
-            # Both pipes concurrently: a program that fills one while we read the other would block for ever.
+            # Both pipes concurrently: a program that fills one while we read the other would block forever.
             async with anyio.create_task_group() as tasks:
                 stdout, stderr = bytearray(), bytearray()
                 tasks.start_soon(_read, process.stdout, stdout)

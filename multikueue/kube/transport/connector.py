@@ -66,7 +66,7 @@ class Connector(aiohttp.TCPConnector):
     loop.
 
     A connection on which the server says more than one answer to a request is reset, and so is one with a byte that
-    nobody asked for: aiohttp would parse and keep all of it. After MOST_UNASKED of these there are no new connections
+    answers no request: aiohttp would parse and keep all of it. After MOST_UNASKED of these there are no new connections
     for a minute: ClientConnectorError, as for a server that refuses them. The same goes for a server that is barred by its
     `share`. While that is used up, a connection is not read before its turn comes.
     """
@@ -128,7 +128,7 @@ class _Answers(ResponseHandler):
             self._parse(is_our_turn=False)
 
     def _parse(self, *, is_our_turn: bool) -> None:
-        """Parses what has arrived, a slice at a time as long as somebody reads it, and something is left of the share."""
+        """Parses what has arrived, a slice at a time as long as it is read, and something is left of the share."""
         while self._rest and not self._reading_paused:
             if self._share.is_barred:
                 self._reset(_TOO_MUCH)
@@ -173,7 +173,7 @@ class _Answers(ResponseHandler):
             self._turn = None
         while self._rest and not self._is_over():
             self._parse_slice()
-        if self._rest:  # what nobody asked for counts, though it waited for its turn when the server closed
+        if self._rest:  # what was not asked for counts, though it waited for its turn when the server closed
             self._cut_off()
         payload = self._payload
         super().connection_lost(exc)
@@ -189,7 +189,7 @@ class _Answers(ResponseHandler):
         return self._answers > 1 or self._interim > _MOST_INTERIM
 
     def _reset(self, why: str) -> None:
-        """Whoever waits for the answer is told; one that is complete is still read."""
+        """The caller that waits for the answer gets an error; one that is complete is still read."""
         transport, self._parser, self._rest = self.transport, None, _NOTHING
         if transport is None or transport.is_closing():
             return
@@ -253,7 +253,7 @@ _KNOWN: OrderedDict[_Name, list[ResolveResult]] = OrderedDict()
 class Resolver(AbstractResolver):
     """The addresses of names. Raises socket.gaierror, or another OSError or ValueError, for one that was never known.
 
-    So a name whose DNS is silent delays nobody else. The event loop resolves names in a few threads that all clusters
+    So a name whose DNS is silent delays no others. The event loop resolves names in a few threads that all clusters
     share; four names without an answer would shut out every other cluster at the next reconnect. Here each name has a
     thread of its own while it is looked up, by the system's `getaddrinfo`, and one look-up at a time. The last known
     addresses outlive a look-up that fails or takes long.
@@ -282,7 +282,7 @@ def _look_up(name: _Name) -> Future[list[ResolveResult]]:
         found = _LOOKED_UP.get(name)
         if found is None:
             found = _LOOKED_UP[name] = Future()
-            found.set_running_or_notify_cancel()  # whoever gives up waiting does not cancel it
+            found.set_running_or_notify_cancel()  # a caller that gives up waiting does not cancel it
             threading.Thread(target=_answer, args=(name, found), name="look-up", daemon=True).start()
     return found
 
@@ -318,6 +318,6 @@ def _addresses(name: _Name) -> list[ResolveResult]:
 
 
 def _seen(found: asyncio.Future[list[ResolveResult]]) -> None:
-    """An error that nobody waits for any more is no news."""
+    """An error for which no caller waits any more is not logged."""
     if not found.cancelled():
         found.exception()

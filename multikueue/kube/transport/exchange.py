@@ -38,7 +38,7 @@ LARGE_REQUEST = 2**18
 
 
 class Way(NamedTuple):
-    """The way to a server: all that tells one connection from another."""
+    """The way to a server: all that distinguishes one connection from another."""
 
     origin: URL
     tls: Any
@@ -81,7 +81,7 @@ class ExchangeResponse:
 
     def close(self) -> None:
         """Gives the connection back to the pool, unless something of the request or of the answer is left on it, or the
-        request was large. Then it is reset, and whoever still reads is told."""
+        request was large. Then it is reset, and a reader gets an error."""
         transport = self._connection.transport
         is_done = transport is not None and not transport.get_write_buffer_size() and self.content.is_eof()
         if is_done and self._sent <= LARGE_REQUEST:

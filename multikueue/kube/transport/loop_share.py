@@ -1,8 +1,8 @@
-"""A share of the event loop for each of many servers, so that what one of them sends is read at the cost of nobody else.
+"""A share of the event loop for each of many servers, so that what one of them sends is read without cost to the others.
 
 A reader measures the work that it does between two awaits and pays for it (`LoopShare.spend`); after each slice it waits
 for its turn (`LoopShare.pause`). Who uses less than its share never waits. Who has used up its share stands in one line with
-all others who have (`Leftovers`), and gets what is left over: all of the time in which nobody else has something to do, and a
+all others who have (`Leftovers`), and gets what is left over: all of the time in which no other has something to do, and a
 third of it otherwise. While its reader waits nothing is read, so the server's own writes wait too.
 """
 
@@ -48,7 +48,7 @@ BARRED_FOR = 60.0
 
 class Leftovers:
     """What is left of the event loop for those who have used up their shares: one line for all of them, in which each
-    has one place. Owned by one event loop. `clock` tells seconds."""
+    has one place. Owned by one event loop. `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
@@ -76,7 +76,7 @@ class LoopShare:
     """The share of one server: `part` (above 0 to 1) of the event loop's time. Owned by one event loop.
 
     A server that, for all of `patience` seconds, sent more than was read is barred for BARRED_FOR: `is_barred` says so, and
-    who has connections to it acts on that. Without `leftovers` nothing is measured, and nobody waits.
+    who has connections to it acts on that. Without `leftovers` nothing is measured, and none waits.
     """
 
     def __init__(self, leftovers: Leftovers | None = None, *, part: float = 1.0, patience: float = inf) -> None:

@@ -176,7 +176,7 @@ class Budgets:
         self._stale = True
 
     def forget(self, key: ObjectKey) -> None:
-        """The workload is gone: no object tells any more that it was preempted."""
+        """The workload is gone: no object says any more that it was preempted."""
         local_queue, _ = self._preempted.pop(key, (None, ()))
         if local_queue is not None:
             self._stale = True

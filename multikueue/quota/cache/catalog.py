@@ -32,7 +32,7 @@ from multikueue.quota.requests.matching import is_selected, is_topology_only
 class FlavorGroup(msgspec.Struct, frozen=True):
     """Resources that take the same flavor, out of an ordered choice.
 
-    `label_keys` are, for each flavor, the keys that node selectors are heeded for: others say nothing about it.
+    `label_keys` are, for each flavor, the keys that node selectors count for: others say nothing about it.
     """
 
     resources: frozenset[str]

@@ -73,7 +73,7 @@ class ConsumedResources:
     A workload that gets quota costs its LocalQueue a penalty at once, until it is admitted: its usage takes long to
     show, and until then the LocalQueue would be served again and again. Kueue does not take the penalty back from
     workloads that have to pass checks first, as all do here: there the LocalQueue that was served most would come last
-    for ever.
+    forever.
     """
 
     def __init__(self, decay: UsageDecay) -> None:
@@ -204,5 +204,5 @@ def _total(demand: Demand) -> Billionths:
 
 
 def _parsed(resources: Mapping[str, str | int | float]) -> Billionths:
-    """From a status that anybody may have written: less than nothing is nothing."""
+    """From a status that any user may have written: less than nothing is nothing."""
     return {name: max(0, quantity.parse(text)) for name, text in resources.items()}

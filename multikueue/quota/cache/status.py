@@ -45,7 +45,7 @@ def cluster_queue_problems(
 
 
 def cycle_problem(cohorts: Sequence[str]) -> Problem:
-    """The Cohorts above a ClusterQueue form a cycle: nobody's quota can be told. The reason is that of Kueue since 0.19.7."""
+    """The Cohorts above a ClusterQueue form a cycle: there is no quota to compute. The reason is that of Kueue since 0.19.7."""
     return Problem("CohortCycleDetected", f"is below a cycle of Cohorts: {' -> '.join((*cohorts, cohorts[0]))}")
 
 

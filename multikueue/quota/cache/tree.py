@@ -307,7 +307,7 @@ class Forest:
         return [name for name in self._queue_specs if self.root_name(name) in roots]
 
     def root_of_cohort(self, cohort: str) -> str:
-        """The same for whoever is below it; cohorts that form a cycle have one name, too."""
+        """The same for all nodes below it; cohorts that form a cycle have one name, too."""
         *_, top = self._lineage(cohort)
         return f"cohort/{min(self._cycle(top), default=top)}"
 

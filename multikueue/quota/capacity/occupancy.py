@@ -28,7 +28,7 @@ ASSUMED_FOR = timedelta(minutes=2)
 """How long load is assumed on a worker where no copy is seen. A copy takes seconds; one that never comes must end, too."""
 
 _ANY, _HIGHEST = -(2**63), 2**62
-"""Below and above all priorities: whoever may lose to anybody, and those who wait of whom no priority is known."""
+"""Below and above all priorities: those that may lose to any other, and those that wait and whose priority is unknown."""
 
 
 class Use(msgspec.Struct, frozen=True, gc=False):
@@ -94,8 +94,8 @@ class _Load(msgspec.Struct, frozen=True):
 class Occupancy:
     """One worker. `name_of` gives the manager's name of a flavor there.
 
-    While `is_whole` all workloads there are seen; otherwise the usage that ClusterQueues tell counts where it is more, nobody
-    is known to be preemptible, and all who wait count as first.
+    While `is_whole` all workloads there are seen; otherwise the usage in the status of ClusterQueues counts where it is more,
+    none is known to be preemptible, and all who wait count as first.
     """
 
     def __init__(self, name_of: Callable[[str], str]) -> None:
@@ -202,7 +202,7 @@ class Occupancy:
         self._rooms.clear()
         node = None if self._is_stale else self._forest.queue(queue)
         if not self._is_whole:
-            self._is_stale = True  # what the ClusterQueues tell may be more than this
+            self._is_stale = True  # the ClusterQueues may report more than this
         elif node is not None:
             (node.add if sign > 0 else node.remove)(amounts)
 

@@ -89,7 +89,7 @@ class Record:
         self._now = None
 
     def forget(self, hold: timedelta, now: datetime) -> None:
-        """Drop past quotas that no longer count. The last is kept: it tells which resources the worker counts."""
+        """Drop past quotas that no longer count. The last is kept: it shows which resources the worker counts."""
         self._past = [(known, ended) for known, ended in self._past[:-1] if now - ended < hold] + self._past[-1:]
 
     def is_settled(self, hold: timedelta, now: datetime) -> bool:

@@ -195,7 +195,7 @@ class Ledger:
     def add(
         self, rate: float, queues: tuple[ObjectKey, ...], *, since: datetime, until: datetime, now: datetime
     ) -> None:
-        """A workload has ended that was not charged for: it ran while nobody looked."""
+        """A workload has ended that was not charged for: it ran unseen."""
         for account in self._of(queues, now):
             account.add(rate, since, until, now)
 

@@ -105,7 +105,7 @@ class _Search:
     def _attempts(self) -> tuple[bool, ...]:
         """The values of `may_borrow` to try, in order.
 
-        A head that borrows may take from nobody but those that `borrowWithinCohort` names, or on whose quota its side has
+        A head that borrows may take only from those that `borrowWithinCohort` names, or on whose quota its side has
         an advantage; one that stays within nominal quota may reclaim from every borrower. Where the first is not open,
         the second is tried before it.
         """
@@ -119,7 +119,7 @@ class _Search:
         return all(cell.usage < cell.quota.nominal for cell in cells)
 
     def _attempt(self, own: list[_CandidateGroup], *, may_borrow: bool) -> list[Target]:
-        # Nobody loses borrowed quota to a head that would borrow it too, unless borrowWithinCohort says so (KEP 1337).
+        # No workload loses borrowed quota to a head that would borrow it too, unless borrowWithinCohort says so (KEP 1337).
         too_weak = may_borrow and self._rules.borrow_within_cohort.policy == "Never"
         lists = [self._advantaged, [] if too_weak else self._others, own]
         if not self._is_enough(lists, own, may_borrow=may_borrow):
@@ -169,7 +169,7 @@ class _Search:
 
 def _in_candidate_order(lists: Iterable[list[_CandidateGroup]]) -> Iterator[tuple[Reservation, _CandidateGroup]]:
     """The lists one after the other, each in order of eviction, but evicted ones of all lists first: they stop anyway, so
-    to choose them costs nobody anything. Lazy: few are ever needed."""
+    to choose them costs nothing. Lazy: few are ever needed."""
     for evicted in (True, False):
         for groups in lists:
             parts = [_part(group, is_evicted=evicted) for group in groups]

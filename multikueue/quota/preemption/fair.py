@@ -100,7 +100,7 @@ class _Search:
 
     def _by_first(self, candidates: CandidatesByQueue, allows: Strategy) -> bool:
         """Take from the queue with the largest share while the strategy allows it. Candidates that it does not allow
-        are left. What is the queue's own by its nominal quota it takes back from whoever borrows it."""
+        are left. What is the queue's own by its nominal quota it takes back from the borrowers."""
         takes_back = self._compatibility.is_fair_within_nominal and self._node.is_within_nominal(self._request.short)
         for queue in self._order(candidates):
             if queue is self._node:
@@ -183,7 +183,7 @@ def _steps(node: Node) -> Iterator[tuple[Node, Node]]:
 class _Order:
     """The queues to take from, one at a time: down the tree to the largest share at that moment.
 
-    Whoever borrows nothing is out; with `is_by_share`, whoever has no share. Iteration ends when no candidates are left. A
+    Nodes that borrow nothing are out; with `is_by_share`, those without a share. Iteration ends when no candidates are left. A
     queue or cohort that is out stays out, whatever its share becomes.
     """
 

@@ -98,7 +98,7 @@ class PendingQueue:
             self._join(waiting, is_active=self._should_try_at_once(waiting, reason))
 
     def _should_try_at_once(self, waiting: PendingWorkload, reason: Reason) -> bool:
-        if self.is_strict:  # nobody may pass the head, but for one that no free quota would help
+        if self.is_strict:  # no workload may pass the head, but for one that no free quota would help
             return reason is not Reason.NAMESPACE_MISMATCH
         return waiting.progress is not None or reason in _TRIED_AGAIN
 

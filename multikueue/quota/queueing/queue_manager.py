@@ -43,7 +43,7 @@ class QueueManager:
 
     Each pending workload is a member of its LocalQueue, known or not. It is in the queue of a ClusterQueue only while
     there is a route: the LocalQueue exists and is active, and its ClusterQueue exists. When the route changes, many
-    workloads move in batches, and both queues have no head until all have moved. The cache is told which trees are
+    workloads move in batches, and both queues have no head until all have moved. The cache learns which trees are
     worth another look; `requeueing` says when inadmissible workloads get one.
     """
 

@@ -22,7 +22,7 @@ FLUSH_DELAY = timedelta(seconds=1)
 (quota-engine 2.3)."""
 
 OVERLOOKED = timedelta(minutes=5)
-"""The delay of a flush after a change that Kueue does not notice, so that no workload waits for ever."""
+"""The delay of a flush after a change that Kueue does not notice, so that no workload waits forever."""
 
 
 @dataclass(slots=True)

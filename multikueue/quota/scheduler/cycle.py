@@ -61,7 +61,7 @@ class Reserve(msgspec.Struct, frozen=True):
 
 
 class Refuse(msgspec.Struct, frozen=True):
-    """The head goes back to its queue, and is told the granular `quota_reserved_reason`. `evictions` are new: they make
+    """The head goes back to its queue, and gets the granular `quota_reserved_reason`. `evictions` are new: they make
     room for it, once they are carried out.
 
     `has_lost_targets`: it had preemption targets, but lost to another head.
@@ -224,7 +224,7 @@ class _Round:
         return gone or (entry.head.replaced is not None and entry.head.replaced.key in self.leaving)
 
     def _can_fit(self, entry: _Entry) -> bool:
-        """Whether there is room once the targets of this cycle are gone; and now, for who waits for nobody. Kueue does not
+        """Whether there is room once the targets of this cycle are gone; and now, where there are no targets. Kueue does not
         ask for the latter: there two heads may get the room of one beside targets that still run."""
         leaving = (target.simulate_removal for target in (*self.leaving.values(), *entry.targets))
         if entry.targets or not self.preemptors:

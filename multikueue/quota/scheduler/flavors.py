@@ -298,7 +298,7 @@ class _Search:
 
 
 def is_preferred(a: Grade, b: Grade, rule: FlavorFungibility, compatibility: Compatibility = NEWEST) -> bool:
-    """Whether `a` is strictly better than `b`. A flavor in which nobody can be preempted helps nobody now, whatever is
+    """Whether `a` is strictly better than `b`. A flavor in which no workload can be preempted does not help now, whatever is
     preferred."""
     if a.mode is Mode.NO_FIT:
         return False

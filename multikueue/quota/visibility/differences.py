@@ -67,7 +67,7 @@ NO_CLASS = "(pods without a class)"
 
 
 class PodPolicies(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cluster goes by when it makes pods. None: nobody could see that there, so it is not compared."""
+    """What a cluster goes by when it makes pods. None: it could not be seen there, so it is not compared."""
 
     limit_ranges: Sequence[LimitRange] | None = ()
     runtime_classes: Sequence[RuntimeClass] | None = ()
@@ -122,7 +122,7 @@ def differences_for(
         found += _demands(of_ranges, counted, count(replace(ours, limit_ranges=theirs.limit_ranges)))
     if ours.runtime_classes is not None and theirs.runtime_classes is not None:
         there = {each.metadata.name for each in theirs.runtime_classes}
-        lacking = (each for each in ours.runtime_classes if each.metadata.name not in there)  # told by their names
+        lacking = (each for each in ours.runtime_classes if each.metadata.name not in there)  # reported by their names
         classes = (*theirs.runtime_classes, *lacking)
         found += _demands(of_classes, counted, count(replace(ours, runtime_classes=classes)))
     if ours.device_classes is not None and theirs.device_classes is not None:

@@ -40,7 +40,7 @@ def queue_rank(workload: Workload, priority: int, *, should_keep_place: bool = F
 def entry_rank(*, borrowing: int, rank: Rank, queue: str) -> EntryRank:
     """The order of heads in one cycle: those that stay low in the cohort tree first, then as in a queue.
 
-    What a queue needs of its own is given before anybody borrows it: else it would have to be reclaimed in the next cycle.
+    What a queue needs of its own is given before others borrow it: else it would have to be reclaimed in the next cycle.
     """
     priority, since, _ = rank
     return borrowing, priority, since, queue

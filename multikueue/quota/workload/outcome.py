@@ -79,8 +79,8 @@ class Eviction(msgspec.Struct, frozen=True):
 class Reasons(msgspec.Struct, frozen=True, kw_only=True):
     """The reasons of QuotaReserved=False and Admitted=False.
 
-    With `is_granular` the former say why, and the latter is told of each workload of which the former is. With
-    `is_explicit` as well, both are told before a cycle has looked at the workload, which costs it a write.
+    With `is_granular` the former say why, and the latter is reported of each workload of which the former is. With
+    `is_explicit` as well, both are reported before a cycle has looked at the workload, which costs it a write.
     """
 
     is_granular: bool = False

@@ -42,7 +42,7 @@ UNDONE = timedelta(seconds=5)
 
 @dataclass(slots=True, kw_only=True)
 class _Controller(Generic[K]):
-    """Owner of its workers. `context` is that of their tasks, whoever adds the key that one more is started for."""
+    """Owner of its workers. `context` is that of their tasks, whatever task adds the key that one more is started for."""
 
     name: str
     queue: WorkQueue[K]
@@ -98,7 +98,7 @@ class _Controller(Generic[K]):
         self._working -= 1
 
     def _hire_no_more(self) -> None:
-        """When a worker is cancelled, all are: whoever came later would be told of no cancellation, and wait for ever."""
+        """When a worker is cancelled, all are: one that came later would miss the cancellation, and wait forever."""
         self.queue.unserved = None
 
     def _failed(self, key: K, error: Exception) -> None:
@@ -147,7 +147,7 @@ async def run_controller(
     on_error: Callable[[K, Exception], None] = _ignore,
 ) -> None:
     """Runs `reconcile` over the keys of `queue` with at most that many workers, until the queue is closed. The
-    number may change: `workers` tells it each time.
+    number may change: `workers` returns it each time.
 
     A worker begins when a key waits for one, and ends when `spare` others (None: any number) wait for keys: there may be
     thousands of queues, nearly all of them empty.

@@ -111,8 +111,8 @@ class WorkQueue(Generic[K]):
     - Of the lowest priority, at most `RESYNCS_PER_TURN` per turn of the event loop are handed out.
     - Within a priority, tenants (told apart by `tenant`) take turns: the many keys of one do not delay those of others.
 
-    `unserved`, if there is one, is called when a key waits and nobody waits for one, so that whoever runs workers may run one
-    more.
+    `unserved`, if there is one, is called when a key waits and no worker waits for one, so that the owner of the workers may
+    run one more.
 
     Not thread-safe: one event loop owns it, and what changes it is synchronous, so there is no lock. Use it within a
     running loop.
@@ -330,7 +330,7 @@ class WorkQueue(Generic[K]):
         self.add(key, self._timers.pop(key).priority)
 
     def _wait_no_more(self, getter: asyncio.Future[None]) -> None:
-        """Whoever waited is cancelled."""
+        """The waiter is cancelled."""
         if getter.cancelled():
             with suppress(ValueError):  # skipped by a wake-up already
                 self._getters.remove(getter)

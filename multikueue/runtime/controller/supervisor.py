@@ -62,7 +62,7 @@ async def supervise(
     backoff: Backoff = RESTARTS,
     clock: Clock | None = None,
 ) -> None:
-    """Runs `work` until it returns; whenever it raises, runs it again after a back-off, for ever.
+    """Runs `work` until it returns; whenever it raises, runs it again after a back-off, forever.
 
     Each failure is logged before the wait. InvariantBroken ends the supervision, and cancellation passes.
 

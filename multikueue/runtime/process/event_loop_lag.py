@@ -85,4 +85,4 @@ async def measure_event_loop_lag(
         finally:
             if timer is not None:
                 timer.cancel()
-    raise AssertionError("for ever has no end")
+    raise AssertionError("forever has no end")

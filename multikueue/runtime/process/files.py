@@ -43,7 +43,7 @@ async def watch_files(
     every: timedelta = LOOK_EVERY,
     clock: Clock | None = None,
 ) -> None:
-    """Calls `on_change` for each of `paths` that changed, appeared or vanished, for ever.
+    """Calls `on_change` for each of `paths` that changed, appeared or vanished, forever.
 
     A path is reported once when it is first asked for. After that it is reported once it looks the same in two polls in
     a row, so that a file written in pieces, or removed and recreated, is reported as a whole. `paths` is called before

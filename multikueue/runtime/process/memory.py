@@ -50,7 +50,7 @@ def give_large_blocks_back() -> bool:
     heap, but for SPARE bytes. False without glibc.
 
     By default glibc does so only until the first such block is freed: then it takes all blocks up to that size, 32 MiB
-    at most, from its heap, which shrinks only at its end. So one large answer would cost its memory for ever, and
+    at most, from its heap, which shrinks only at its end. So one large answer would cost its memory forever, and
     several of growing size more than that.
     """
     return _mallopt(_M_TRIM_THRESHOLD, SPARE) and _mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
@@ -96,8 +96,8 @@ def _mallopt(option: int, value: int) -> bool:
 def collect_in_small_steps() -> Callable[[], None]:
     """From now on a search for garbage takes milliseconds, whatever the number of objects kept.
 
-    What a full search leaves lives for long: objects of caches, mostly, none of which is part of a cycle. So it is frozen,
-    which is to say that later searches do not look at it; it is freed as ever when nobody holds it any more. Returns a
+    What a full search leaves stays for long: objects of caches, mostly, none of which is part of a cycle. So it is frozen,
+    which is to say that later searches do not look at it; it is freed as ever when it has no references any more. Returns a
     function that ends this.
     """
 

@@ -14,7 +14,7 @@ __all__ = ["HubScores"]
 
 
 class HubScores:
-    """Owner of the last seen AddOnPlacementScores: whoever watches them fills `cache`, and sets `need`, which each question
+    """Owner of the last seen AddOnPlacementScores: their watch fills `cache`, and sets `need`, which each question
     calls. A score that is over is absent, as one that is not there: OCM counts both as 0, which would go before bad ones."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:

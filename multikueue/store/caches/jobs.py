@@ -44,7 +44,7 @@ def _has_ended(adapter: Adapter, job: AnyJob) -> bool:
 
 
 class _LabelsOnly(Cache[AnyJob]):
-    """Jobs without the annotations that name their Workloads and groups, so that nobody sees these."""
+    """Jobs without the annotations that name their Workloads and groups, so that these are not seen."""
 
     def upsert(self, item: AnyJob) -> None:
         super().upsert(by_label(item))
@@ -133,7 +133,7 @@ class JobCaches:
         self._caches[POD_GROUPS.name] = groups
 
     def _tell(self, cache: Cache[Any]) -> None:
-        """Has the new cache tell all who want to know."""
+        """Has the new cache notify all listeners."""
         for listener in self._followers:
             cache.follow(listener)
         for listener, failed in self._observers:

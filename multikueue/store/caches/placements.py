@@ -86,7 +86,7 @@ class Reading:
 
 
 def read(key: ObjectKey, placement: Placement | None, slices: Sequence[PlacementDecision]) -> Reading:
-    """Reads a Placement. The problem tells apart missing, deleted, misconfigured, undecided and empty (ocm.md 2.5)."""
+    """Reads a Placement. The problem distinguishes missing, deleted, misconfigured, undecided and empty (ocm.md 2.5)."""
     if placement is None:
         return Reading(problem=f"there is no Placement {key}")
     if placement.metadata.deletion_timestamp is not None:

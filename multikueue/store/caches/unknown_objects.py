@@ -35,11 +35,11 @@ class UnknownObjectsRoom:
 
 
 class UnknownObjects(Generic[T]):
-    """Owner: a cache of a worker. Of the objects that nobody knows, it admits those that come while there are fewer
+    """Owner: a cache of a worker. Of unknown objects it admits those that come while there are fewer
     than MOST, and fewer bytes than MOST_BYTES in the `room` of the worker.
 
     `is_known` says whether an object belongs to something here: such an object is always admitted. `is_swept` says whether
-    the sweep removes an object that nobody knows; another one is not admitted. `names` are the keys by which a workload
+    the sweep removes an unknown object; another one is not admitted. `names` are the keys by which a workload
     finds an object as its own. `has_room` is called once half of those admitted are gone: it is time for another list.
 
     The names of objects that were not admitted are noted, as hashes, which take a fourth of their memory: a name too
@@ -68,7 +68,7 @@ class UnknownObjects(Generic[T]):
         return any(hash(key.name) in self._left_out.get(key.namespace, ()) for key in names)
 
     def has(self, key: ObjectKey) -> bool:
-        """Whether the cached object of that key is one that was admitted, though nobody knew it."""
+        """Whether the cached object of that key is one that was admitted, though unknown."""
         return key in self._admitted
 
     def admit(self, item: T) -> bool:

@@ -87,7 +87,7 @@ def spec(item: Object, _state: State) -> object:
 
 
 def status(item: ClusterQueue | LocalQueue, _state: State) -> object:
-    """Nobody but the leader writes it, but what a former leader sent may arrive late."""
+    """Only the leader writes it, but what a former leader sent may arrive late."""
     return item.status
 
 

@@ -201,7 +201,7 @@ def _is_settled_elsewhere(local: Workload | None, worker: str) -> bool:
 def workloads_waiting_for_pods(change: Change[AnyJob], state: State) -> Iterator[Key]:
     """The workloads that need the number of ready pods (`waitForPodsReady`), which the local job does not show."""
     for key in local_job_of(change, state) if state.should_wait_for_pods else ():
-        local = state.jobs.get(key)  # be it a group
+        local = state.jobs.get(key)  # also of a group
         if local is not None and not state.adapters.of(local).is_mirrored:
             yield from (workload.key for workload in state.owned(local))
 
@@ -275,7 +275,7 @@ def _dropped(names: Callable[[ClusterQueue], Iterable[str]], change: Change[Clus
 
 
 def jobs_waiting_there(change: Change[ClusterQueue], state: State) -> Iterator[Key]:
-    """The jobs in the queue: whether they are dispatched may have changed, be it that a queue of this name is new."""
+    """The jobs in the queue: whether they are dispatched may have changed, also because a queue of this name is new."""
     if change.new is not None:
         yield from _jobs_in(change.seen.metadata.name, state)
 

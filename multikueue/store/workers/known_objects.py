@@ -121,11 +121,11 @@ class KnownObjects:
         self.list_anew: Callable[[], None] = ignore
 
     def limit_of_copies(self) -> UnknownObjects[Workload] | None:
-        """The limit of copies that nobody knows."""
+        """The limit of unknown copies."""
         return self._limit(lambda copy: self._has_workload(copy.key), lambda copy: (copy.key,))
 
     def limit_of_jobs(self) -> UnknownObjects[Any] | None:
-        """The limit of jobs of one kind that nobody knows."""
+        """The limit of unknown jobs of one kind."""
         return self._limit(self._has_job, _names_of_job)
 
     def _limit(

@@ -82,7 +82,7 @@ class WorkerView:
     Callers: the worker's connection (connectivity), and its outbox (expectations). The caches survive a lost
     connection: they are the last known state. `why` is the text of its problem. `leaving` says why its name is about to
     stand for another cluster, so that it gets nothing new. `watch_scope` says what
-    can be watched there. `kueue` is the release of Kueue there, as `kube.definitions.kueue_release` tells it; empty while it is
+    can be watched there. `kueue` is the release of Kueue there, by `kube.definitions.kueue_release`; empty while it is
     not known.
 
     Objects there that belong to something `known` are always cached; of the others a few at a time, to be swept
@@ -288,7 +288,7 @@ class WorkerView:
             self._changed(self, "use")
 
     def runs(self, kueue: str) -> None:
-        """That release of Kueue runs there; empty: it is not told."""
+        """That release of Kueue runs there; empty: it is unknown."""
         if kueue != self.kueue:
             self.kueue = kueue
             self._changed(self, "use")

@@ -59,7 +59,7 @@ def _given_up_at(case: Case, finished: Condition) -> datetime | None:
 
 
 def finished(case: Case) -> Outcome:
-    """Remove the workload from all workers, but for a retained copy and job, whose end its status tells.
+    """Remove the workload from all workers, but for a retained copy and job, whose end is in its status.
 
     A job may finish before its win is recorded, if the process died in between. The win is recorded now if the worker
     is still nominated: Kueue's webhook accepts no other `clusterName`."""

@@ -85,7 +85,7 @@ def explain_deactivation(life: Life) -> None:
 
 
 def _check_gates(life: Life) -> bool:
-    """A gated workload queues once nobody holds it back any more (Kueue 0.19). Returns whether somebody does."""
+    """A gated workload queues once no gate holds it back any more (Kueue 0.19). Returns whether one does."""
     gates = admission_gates(life.case.local.metadata) if life.rules.should_check_gates else ""
     told = find_condition(life.status.conditions, QUOTA_RESERVED)
     was_gated = told is not None and told.reason == ADMISSION_GATED

@@ -52,7 +52,7 @@ _NAME, _STATE, _TYPE = attrgetter("name"), attrgetter("state"), attrgetter("type
 def reserve(
     status: WorkloadStatus, admission: Admission, checks: Iterable[str], *, generation: int, now: datetime
 ) -> WorkloadStatus:
-    """Quota is reserved. The transition time is later than any before, in whole seconds: it tells attempts apart."""
+    """Quota is reserved. The transition time is later than any before, in whole seconds: it distinguishes attempts."""
     old = find_condition(status.conditions, QUOTA_RESERVED)
     at = now
     if old and old.last_transition_time:

@@ -69,7 +69,7 @@ class Watch:
         self.on_close: Callable[[], None] | None = None
 
     async def fill(self) -> None:
-        """Feed it for as long as it is read, where nobody else does."""
+        """Feed it for as long as it is read, where no other reader does."""
 
     def feed(self, line: bytes) -> None:
         self.lines.append(line)

@@ -24,7 +24,7 @@ class State(Enum):
     """No request arrives and no answer returns. When the link is up again, requests whose client still waits arrive,
     late."""
     NAMELESS = "nameless"
-    """The name of the server is looked up, and nobody answers: a request waits as in HANG, and open streams go on."""
+    """The name of the server is looked up, without an answer: a request waits as in HANG, and open streams go on."""
     MUTE = "mute"
     """Requests arrive and are carried out; answers return when the link is up again, to clients that still wait."""
 

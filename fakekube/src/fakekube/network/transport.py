@@ -377,7 +377,7 @@ class _Lines:
     readany = readline
 
     def _look_up(self) -> None:
-        """The deadline of some wait is over; of the present one perhaps not, which then waits for its own."""
+        """The deadline of some wait is over. If it was an earlier one, the present wait goes on until its own."""
         self._silence = None
         self._wake()
 
@@ -424,7 +424,7 @@ class _Lines:
 
 
 def _refusal_of(proxy: URL) -> aiohttp.ClientHttpProxyError:
-    """No proxy lets anybody through. As aiohttp's, the error shows the URL of the proxy as it was given."""
+    """No proxy lets a request through. As aiohttp's, the error shows the URL of the proxy as it was given."""
     headers: Any = {}
     asked = aiohttp.RequestInfo(proxy, "CONNECT", headers, proxy)
     return aiohttp.ClientHttpProxyError(asked, (), status=407, message="Proxy Authentication Required")

@@ -103,7 +103,7 @@ def drain(
 async def _drain(
     target: ContextChoice, meant: MeantClusters, policy: DrainPolicy, *, is_confirmed: bool, dry_run: bool
 ) -> None:
-    """Those that cannot be drained are left as they are: they could not be told to stop anything."""
+    """Those that cannot be drained are left as they are: nothing there could be stopped."""
     async with target.connect() as client:
         async with spinner("looking for workloads"):
             found, failures = await meant.find(client, should_read_secrets=False)
@@ -203,7 +203,7 @@ async def _empty(
 async def _signal(
     client: ClusterClient, target: ContextChoice, running: Mapping[str, Sequence[Workload]], until: datetime
 ) -> dict[str, MultiKueueError]:
-    """Tell the pods of what runs there until when they have time; the workers whose pods could not be told, and why."""
+    """Annotate the pods there with the end of their time. Returns the workers where that failed, and why."""
     from multikueue.api.kubernetes.printed import PODS
     from multikueue.cli.access.worker_access import WorkerAccess
     from multikueue.cli.workload.related_objects import RelatedObjects

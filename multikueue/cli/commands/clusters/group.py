@@ -142,7 +142,7 @@ def check_clusters(
     Clocks, certificates, quotas beside nodes and requests that wait, names of jobs, what their pods name, and whether two names
     lead to one cluster, as far as the account may see it.
 
-    Of the manager cluster: whether a Kueue runs there too, whether it serves versions of Kueue's API that nobody converts, and
+    Of the manager cluster: whether a Kueue runs there too, whether it serves versions of Kueue's API without conversion, and
     what lost fields by that.
 
     Ends with 1 if anything is wrong, with 3 if a worker cannot be reached or checked from here. `multikueue doctor` shows

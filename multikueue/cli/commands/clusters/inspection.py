@@ -75,7 +75,7 @@ class Report(msgspec.Struct, frozen=True):
     cluster: str
     findings: tuple[Finding, ...]
     identity: str = ""
-    """The UID of its kube-system; empty if nobody looked, or may look."""
+    """The UID of its kube-system; empty if it was not read, or may not be read."""
 
 
 def findings_listing(reports: Sequence[Report]) -> PrintedList:
@@ -208,7 +208,7 @@ async def _identity_of(client: ClusterClient) -> str:
 
 
 async def check_manager(manager: ClusterClient, moment: datetime, roles: Collection[str] | None = None) -> list[Report]:
-    """What is wrong with the manager cluster: a Kueue of its own, versions of Kueue's API that nobody converts, what is lost by
+    """What is wrong with the manager cluster: a Kueue of its own, versions of Kueue's API without conversion, what is lost by
     that. Nothing where all is well. `roles`: those of the settings, if they are known."""
     found = [*await soundness.own_kueue(manager, moment, roles), *await soundness.release(manager)]
     found += await _old_versions(manager)
@@ -216,7 +216,7 @@ async def check_manager(manager: ClusterClient, moment: datetime, roles: Collect
 
 
 async def _old_versions(manager: ClusterClient) -> list[Finding]:
-    """A warning of each version of Kueue's API that the manager cluster serves and nobody converts, and a failure for each
+    """A warning of each version of Kueue's API that the manager cluster serves without conversion, and a failure for each
     object that lost fields by that. Nothing where Kueue converts, or where this user may not see whether it does."""
     from multikueue.api.kueue.conversion import GROUP, VERSION
     from multikueue.controllers.quota.old_versions import ADVICE, objects_with_losses
@@ -320,7 +320,7 @@ async def _of_queues(name: str, worker: ClusterClient, ours: _Ours, offered: Seq
 
 def _flavors(name: str, ours: _Ours, queues: Sequence[LocalQueue], shared: Mapping[str, ClusterQueue]) -> list[Finding]:
     """A warning of each pair of ClusterQueues where the worker's has no flavor that is known as one of the manager's: jobs that
-    have that flavor here are told, priced and counted there under a name that nobody gave them."""
+    have that flavor here are shown, priced and counted there under a name that they do not have."""
     from multikueue.quota.cache.status import flavor_names
 
     told = dict[str, str]()

@@ -474,7 +474,7 @@ def remove_clusters(
     """Unregister worker clusters.
 
     Removes the MultiKueueCluster and its Secret; with --context or --kubeconfig of the worker also the account and the
-    rights there. Only what `register` made: objects of somebody else stay, and so do finished jobs that are kept for their
+    rights there. Only what `register` made: other objects stay, and so do finished jobs that are kept for their
     logs, with the command that removes them.
 
     \b

@@ -43,12 +43,12 @@ __all__ = [
 ]
 
 SKEW = timedelta(seconds=5)
-"""Clusters that keep time differ by less than a second; the header Date tells whole ones."""
+"""Clusters that keep time differ by less than a second; the header Date has whole ones."""
 
 ENDS_SOON = timedelta(days=30)
 
 RENEWED_WITHIN = timedelta(minutes=1)
-"""A Lease that is not renewed for so long is held by nobody."""
+"""A Lease that is not renewed for so long has no holder."""
 
 BROKEN_CONVERSION = range(6)
 """The patches of Kueue 0.20 whose conversion webhook keeps API servers from filling their watch caches after the upgrade
@@ -100,7 +100,7 @@ class ManagerJobs(msgspec.Struct, frozen=True):
 
 
 def _is_active(workload: Workload) -> bool:
-    """False too for one whose spec nobody can read."""
+    """False too for one whose spec cannot be read."""
     return answer_or(lambda: workload_spec(workload).active, otherwise=False)
 
 
@@ -140,7 +140,7 @@ def certificate(ends: datetime | None, moment: datetime) -> list[Finding]:
 
 
 def clashes(jobs: ManagerJobs, there: Iterable[Workload]) -> list[Finding]:
-    """Jobs there that are somebody else's, and have the name of one of the manager's."""
+    """Jobs there that belong to others, and have the name of one of the manager's."""
     mine = {_job(each): each for each in jobs.workloads if any_owner_of(each) is not None}
     foreign = (_job(each) for each in there if ORIGIN_LABEL not in each.metadata.labels)
     taken = sorted({job for job in foreign if job[1] and job in mine})

@@ -198,7 +198,7 @@ def _choice_item(found: WorkerChoice) -> dict[str, Any]:
 
 
 def _located(name: str) -> tuple[Group, str]:
-    """The group of a name, told as `scorer/tiers` or else by the first group that has it, and the name in there."""
+    """The group of a name, given as `scorer/tiers` or else by the first group that has it, and the name in there."""
     from multikueue import registry
 
     noun, _, bare = name.rpartition("/")

@@ -62,7 +62,7 @@ def sync(
 ) -> None:
     """Make the LocalQueues that workers lack.
 
-    And their namespaces, where these are missing too. What is there already stays as it is, whoever made it. What is made has
+    And their namespaces, where these are missing too. What is there already stays as it is. What is made has
     the label multikueue.dev/synced-by.
 
     It takes rights that the manager's account on a worker does not have: those of your context with the name of the worker.

@@ -230,8 +230,8 @@ async def _cancel(client: ClusterClient, workload: Workload) -> JobStep:
 
 
 def _cancel_alone(client: ClusterClient, seen: Seen, name: str) -> JobStep:
-    """An object that names no queue may be nobody's business here, such as the Deployment of a web page: if it is no Job
-    that waits, whoever means it says its kind."""
+    """An object that names no queue may be no business of the manager, such as the Deployment of a web page: if it is no Job
+    that waits, who means it names its kind."""
     from multikueue.answers.codes import Code
     from multikueue.cli.workload.deletion import delete_job_alone
     from multikueue.cli.workload.session import WithoutWorkload
@@ -329,7 +329,7 @@ async def _move(client: ClusterClient, workload: Workload, queue: str) -> JobSte
 
 
 async def _refuse_unreached(client: ClusterClient, workload: Workload, queue: str) -> None:
-    """Raises CommandFailed for a job that nobody would run in that queue."""
+    """Raises CommandFailed for a job that would run nowhere in that queue."""
     import json
 
     from multikueue.answers.never import never_starts
@@ -381,4 +381,4 @@ def _refuse_finished(workload: Workload) -> None:
 
 
 PLANS: Mapping[str, _Plan] = {"cancel": _cancel, "hold": _hold, "release": _release, "requeue": _requeue}
-"""The plans of the commands that take nothing but a job, for whoever has a client with the rights of a person."""
+"""The plans of the commands that take nothing but a job, for callers whose client has the rights of a person."""

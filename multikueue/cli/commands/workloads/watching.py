@@ -60,8 +60,8 @@ async def watch_jobs(
 
 
 class _Watch:
-    """Keeps an overview up to date, and tells what is new in the rows. Changes that come together are told together, with one
-    read of places for each queue."""
+    """Keeps an overview up to date, and yields what is new in the rows. Changes that come together are yielded together,
+    with one read of places for each queue."""
 
     def __init__(
         self,

@@ -295,7 +295,7 @@ class Connection:
     # Other credentials.
 
     async def _change_over(self, client: Client) -> None:
-        """Tries offered credentials, for ever."""
+        """Tries offered credentials, forever."""
         while True:
             with anyio.CancelScope() as self.offered.trial:
                 if self.offered.candidate is not None:

@@ -1,4 +1,4 @@
-"""The heartbeat of a worker: what shows that it lives, asked for ever, and what each answer means."""
+"""The heartbeat of a worker: what shows that it is up, asked forever, and what each answer means."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TIME_TO_STAND = timedelta(seconds=10)
 """How long watches may take to be in sync after their cluster answers: a list, and the check of a quiet watch."""
 
 MARGIN = timedelta(milliseconds=10)
-"""Extra wait, because sleeps use another clock than the one that tells the time."""
+"""Extra wait, because sleeps use another clock than the one for the time."""
 
 SIGNS_PER_SECOND = 16
 """Heartbeats of all workers together: with more than that of them in a `heartbeat_interval`, each is asked as rarely as
@@ -53,7 +53,7 @@ class Heartbeat:
     _was_alarmed: bool = False
 
     async def run(self, client: Client, breaker: Breaker, identify: Identify) -> None:
-        """Sends heartbeats, with our credentials, for ever. The first answer after trouble hurries the watches.
+        """Sends heartbeats, with our credentials, forever. The first answer after trouble hurries the watches.
 
         That answer is no proof that the worker is still away, though its watches are not in sync yet. A later answer
         is, for the time up to the answer before it, if the watches could have been in sync by then. So each answer has

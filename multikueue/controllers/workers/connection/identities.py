@@ -2,7 +2,7 @@
 
 It distinguishes two mistakes from lost work: a second name for a cluster that another name leads to, and a name that
 leads to another cluster than before. The UID is no secret, and a cluster restored from a backup of another one has the same:
-where two names show one, `proofs` tells whether they lead to one cluster.
+where two names show one, `proofs` finds out whether they lead to one cluster.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class ClusterIdentity:
         """Lets the name stand for the cluster with that UID, to which the client leads, from now on.
 
         Raises SameCluster if another name does, OtherCluster if something of ours may still be on the cluster before.
-        Claims are made one at a time: the name recorded first is first, for ever and on all replicas, whatever is there by
+        Claims are made one at a time: the name recorded first is first, forever and on all replicas, whatever is there by
         this one, and so is a name that another one was recorded after. A name that shows the UID of another one, and is
         proven to lead elsewhere, is used beside it.
         """

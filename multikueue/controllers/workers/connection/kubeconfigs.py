@@ -93,7 +93,7 @@ class Kubeconfigs:
         return Compatibility.of(self.in_force.quota.compatibility)
 
     async def watch(self, client: WatchingClient) -> None:
-        """Keeps `store.profiles` current, for ever. The manager cluster may lack the kind, and get it later."""
+        """Keeps `store.profiles` current, forever. The manager cluster may lack the kind, and get it later."""
         await self._profile_named.wait()
         sink, namespace = self.store.profiles, self.namespace
         await Reflector(client, CLUSTER_PROFILES, sink, namespace=namespace, on_state=self._profiles_state).run()
@@ -188,7 +188,7 @@ NOT_ALLOWED = "kubeconfig path is not under the allowed prefix"
 
 def _from_file(location: str, directory: Path | None) -> bytes:
     """Reads a file by contract 2.1: an absolute path without `..`, with all links followed below `directory` (if any). A path
-    that is refused is told in Kueue's words, so that a search for its message finds it."""
+    that is refused is reported in Kueue's words, so that a search for its message finds it."""
     path = PurePath(location)
     for is_wrong, why in (
         (not location, "kubeconfig path must not be empty"),

@@ -229,7 +229,7 @@ class Outbox:
 
     def _refuse_surplus(self, group: AnyJob, local: Workload) -> None:
         """Raises InvalidObject for a Pod of a StatefulSet that asks for more than the Workload counts, which is made of the
-        StatefulSet's template: a webhook has added a container, or somebody has made the Pod who may."""
+        StatefulSet's template: a webhook has added a container, or a user who may has made the Pod."""
         for member in members_of(group):
             template = msgspec.Raw(encode({"spec": member.spec}))
             if surplus := self.context.store.engine.surplus(local, template):

@@ -1,4 +1,4 @@
-"""Whether a worker that shows the identity of another name leads to the cluster of that name: a nonce tells.
+"""Whether a worker that shows the identity of another name leads to the cluster of that name: a nonce shows it.
 
 Nothing is asked unless two names show one UID; then once, and again when either has another connection.
 """
@@ -37,7 +37,7 @@ EVER = datetime.min.replace(tzinfo=UTC)
 
 
 class ProofResult(msgspec.Struct, frozen=True):
-    """What was told about the worker and the name `first`, by the connections that were used."""
+    """What was found about the worker and the name `first`, by the connections that were used."""
 
     first: str
     writer: object
@@ -47,7 +47,7 @@ class ProofResult(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class FailedProofs:
-    """Proofs about a name that told nothing, by these connections; `unread`: in a row, because the name did not answer."""
+    """Proofs about a name that showed nothing, by these connections; `unread`: in a row, because the name did not answer."""
 
     writer: object
     reader: object
@@ -94,7 +94,7 @@ class Proofs:
         return self.context.now() >= self._failed(first, client, reader).not_before
 
     async def prove(self, first: str, client: WatchingClient) -> None:
-        """Asks, if that is due. What it tells is in `is_other` from now on."""
+        """Asks, if that is due. The result is in `is_other` from now on."""
         reader = self._reader(first)
         if reader is None or not self.is_due(first, client):
             return
@@ -118,7 +118,7 @@ class Proofs:
             self._conclude(ProofResult(first, writer_route, reader_route, is_same))
 
     def _failed(self, first: str, client: WatchingClient, reader: WatchingClient) -> FailedProofs:
-        """The proofs by these connections that told nothing: none yet, where the last ones were by others."""
+        """The proofs by these connections that showed nothing: none yet, where the last ones were by others."""
         known = self._attempts.get(first)
         is_by_these = known is not None and (known.writer, known.reader) == (client.route, reader.route)
         return known if known is not None and is_by_these else FailedProofs(client.route, reader.route)

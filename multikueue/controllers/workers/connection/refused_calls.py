@@ -1,4 +1,4 @@
-"""What follows from a call that a worker refuses: it is told, made again, or the worker is passed over for a while."""
+"""What follows from a call that a worker refuses: it is reported, made again, or the worker is passed over for a while."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ class RefusedCalls:
             self.context.queues.workloads.add(key)
 
     def fails(self, action: Action, key: ObjectKey, error: MultiKueueError) -> None:
-        """The call will be made again. What lasts is told once: by an event, and in the check's message."""
+        """The call will be made again. What lasts is reported once: by an event, and in the check's message."""
         self._fails(key, WORDS[type(action)], str(error), is_sure=isinstance(error, (Forbidden, Invalid)))
 
     def goes_elsewhere(self, action: type[Action], key: ObjectKey, why: str) -> None:
-        """Passes the worker over for a moment: what has the name should be gone soon. It is told if it lasts."""
+        """Passes the worker over for a moment: what has the name should be gone soon. It is reported if it lasts."""
         self._fails(key, WORDS[action], why, is_sure=False)
         self.pass_over(key, why, AWAY_MEMORY)
 
@@ -121,7 +121,7 @@ class RefusedCalls:
         """Remembers that a copy was removed because it was out of step: `see_whether_it_is_changed` asks about the next.
 
         If that one is out of step again, though it was made as sent and the Workload is the same, something there changes
-        copies once they are made. The worker is passed over, or they would be removed and made for ever.
+        copies once they are made. The worker is passed over, or they would be removed and made forever.
         """
         if not why.startswith(OUT_OF_STEP):
             return
@@ -135,7 +135,7 @@ class RefusedCalls:
 
     def see_whether_it_is_changed(self, key: ObjectKey, action: CreateWorkload, made: Workload) -> None:
         """Passes the worker over where a policy or webhook there changes the copies that are made: they would be removed and
-        made again for ever. Only of a copy in the place of one that was out of step this is asked."""
+        made again forever. Only of a copy in the place of one that was out of step this is asked."""
         before = self._refusals.get(key, cluster=self.worker.name)
         if before is None or before.what not in (CHANGED, CHANGED_LATER):
             return
@@ -164,7 +164,7 @@ class RefusedCalls:
         self.unfit(key, f"{what}: {why}", min(max(now - began, AWAY_MEMORY), CONFLICT_MEMORY))
 
     def unfit(self, key: ObjectKey, text: str, memory: timedelta = CONFLICT_MEMORY) -> None:
-        """Passes the worker over, and says so to whoever owns the workload."""
+        """Passes the worker over, and says so to the owner of the workload."""
         self.pass_over(key, text, memory)
         self._tell(key, f'Worker cluster "{self.worker.name}" cannot take the workload: {text}; choosing another one')
         log.warning("remote.unfit", cluster=self.worker.name, workload=str(key), why=excerpt(text))

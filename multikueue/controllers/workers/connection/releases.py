@@ -21,14 +21,14 @@ AGAIN, RETRY = timedelta(hours=1), timedelta(minutes=1)
 
 @dataclass(slots=True)
 class ReleaseReads:
-    """Owner: the worker's connection. Nothing is read before a strategy wants it. That a worker does not tell is no trouble of
+    """Owner: the worker's connection. Nothing is read before a strategy wants it. A worker that does not say is no trouble of
     it."""
 
     wanted: OnDemand
     worker: WorkerView
 
     async def run(self, client: ClusterClient) -> None:
-        """Reads for ever."""
+        """Reads forever."""
         begin = anyio.Event()
         self.wanted.when_wanted(self.worker.name, begin.set)
         await begin.wait()

@@ -157,7 +157,7 @@ class QueueWatches:
     namespaces: tuple[str, ...]
 
     async def run(self, client: WatchingClient, share: LoopShare) -> None:
-        """Watches while the worker is followed, for ever. `share` is what that may take of the event loop."""
+        """Watches while the worker is followed, forever. `share` is what that may take of the event loop."""
         followed = self.context.followed
         while True:
             await followed.until(self.worker, is_followed=True)
@@ -176,7 +176,7 @@ class QueueWatches:
                 tasks.start_soon(watch.run)
 
     def _telling(self, read: Callable[[T], object]) -> Callable[[T | None, T | None], None]:
-        """A listener that tells of changes of what is `read` of an object. The rest changes with each job there."""
+        """A listener for changes of what is `read` of an object. The rest changes with each job there."""
 
         def changed(old: T | None, new: T | None) -> None:
             if old is None or new is None or read(old) != read(new):
@@ -206,7 +206,7 @@ class RoomWatches:
     namespaces: tuple[str, ...]
 
     async def run(self, client: WatchingClient, share: LoopShare) -> None:
-        """Watches for ever. `share` is what that may take of the event loop."""
+        """Watches forever. `share` is what that may take of the event loop."""
         needed, rooms = anyio.Event(), self.context.store.rooms
         rooms.wanted.when_wanted(self.worker, needed.set)
         await needed.wait()

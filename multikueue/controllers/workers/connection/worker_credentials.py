@@ -1,4 +1,4 @@
-"""The credentials of a worker: new ones are tried first; the end of those in use is told in time."""
+"""The credentials of a worker: new ones are tried first; the end of those in use is announced in time."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Components(msgspec.Struct, frozen=True):
 
     def uncounted(self, job: Tree) -> Iterator[str]:
         """Sidecars that ask for something. A Workload of an AppWrapper has them as init containers that end, as Kueue makes it
-        and its workers compare it: what they take beside the containers would be nobody's quota."""
+        and its workers compare it: what they take beside the containers would take no quota."""
         for place, component in enumerate(paths.found(job, "spec.components[*]")):
             for each in _templates(component):
                 yield from _sidecars(each["template"]["spec"], f"spec.components[{place}]")

@@ -227,7 +227,7 @@ class BatchJob(DefaultAdapter):
         return workloads.precisely(job) | {"status": merge_patch(status, clean)}
 
     def suspension_patch(self, job: AnyJob, now: datetime) -> Tree | None:
-        """Nobody else says that a Job managed by us is suspended, and kubectl calls one that does not say so `Running`."""
+        """No other controller says that a Job managed by us is suspended, and without that kubectl calls it `Running`."""
         if self.unmanaged_reason(job) or self.finished(job) or not self.is_suspended(job):
             return None
         status = tree_of(job.status)

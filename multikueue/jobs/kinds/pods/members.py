@@ -186,7 +186,7 @@ def asked(spec: msgspec.Raw) -> tuple[object, ...]:
 
     Quantities are compared as texts, which API servers write in one way.
 
-    The hash of a role is in an annotation, which anybody may write who may write the Pod. So what Pods of one role ask for
+    The hash of a role is in an annotation, which all users may write who may write the Pod. So what Pods of one role ask for
     is compared besides: one Pod speaks for all of its role.
     """
     pod = decoder(PodAmounts)(spec)

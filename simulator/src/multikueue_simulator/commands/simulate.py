@@ -1,4 +1,4 @@
-"""`multikueue simulate-faults`: lives of managers and workers with faults, on virtual time."""
+"""`multikueue simulate-faults`: runs of managers and workers with faults, on virtual time."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Peer:
     """When the next admission is possible."""
     _looks: set[float] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
-    """Jobs that stay unfinished at home for ever."""
+    """Jobs that stay unfinished at home forever."""
 
     @classmethod
     def of(cls, play: Play) -> Peer:

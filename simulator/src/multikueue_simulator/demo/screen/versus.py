@@ -81,7 +81,7 @@ def _told(board: Board) -> list[Text]:
 
 
 def _is_for_both(moment: Moment) -> bool:
-    """Whether it is an act, which is told above, or a hint."""
+    """Whether it is an act, which is shown above, or a hint."""
     return moment.style in ("bold yellow", "cyan")
 
 

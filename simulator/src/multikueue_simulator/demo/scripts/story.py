@@ -24,7 +24,7 @@ __all__ = ["BURST_AT", "HERO", "QUEUES", "burst", "layout", "script", "story"]
 QUEUES = ("research", "nightly")
 
 HERO = "training"
-"""The job whose logs are worth following: it lives longer than the worker it begins on."""
+"""The job whose logs are worth following: it runs longer than the worker it begins on."""
 
 SIZES = (("small", 4), ("medium", 8), ("large", 16))
 """Workers and their CPUs; further workers have the size of the second."""

@@ -74,7 +74,7 @@ class Recover:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Somebody else submits jobs of this duration to a worker, enough to fill it."""
+    """Another user submits jobs of this duration to a worker, enough to fill it."""
 
     worker: str
     seconds: float

@@ -63,7 +63,7 @@ async def page(
 
 @contextmanager
 def _ending_with_us(process: Process) -> Iterator[None]:
-    """The process ends with the block, and with whoever ends the demo by a signal."""
+    """The process ends with the block, and when a signal ends the demo."""
 
     def leave(*_: object) -> None:
         process.terminate()

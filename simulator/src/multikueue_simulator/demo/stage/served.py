@@ -1,6 +1,6 @@
 """The clusters of a play over HTTPS, for kubectl and our own commands, from the start to the end of the demo.
 
-The manager's Secrets name these ports, so whoever reads them gets to the workers. The manager of the demo asks the same URLs,
+The manager's Secrets name these ports, so who reads them gets to the workers. The manager of the demo asks the same URLs,
 over the simulated links.
 """
 

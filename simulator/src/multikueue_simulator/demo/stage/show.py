@@ -224,7 +224,7 @@ async def _all_ready(world: World, manager: ManagerProcess) -> None:
 
 
 def _expect_to_run(director: Director) -> None:
-    """Raise the manager's error if it ended though nobody killed it."""
+    """Raise the manager's error if it ended without being killed."""
     if not director.manager.is_running and not director.is_manager_down:
         raise director.manager.error or RuntimeError(f"{director.manager.name} ended too soon")
 

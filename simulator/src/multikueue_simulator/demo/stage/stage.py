@@ -84,7 +84,7 @@ class Stage:
             await self.submit(submission)
 
     async def submit(self, job: Submission) -> None:
-        """Submit a job as any user would, and again if nobody takes it: the manager may be down."""
+        """Submit a job as any user would, and again if it is not taken: the manager may be down."""
         body = body_of(job, speed=self.options.speed, managed=not self.webhook)
         while True:
             try:

@@ -101,7 +101,7 @@ class Behaviour:
     - `preempted_after`: time from admission until the workload is preempted; None: never;
     - `checks`: answers of the controllers of admission checks, by the controller's name; these checks become active
       too. Checks of other controllers are left to them;
-    - `cannot_clear`: fields of a Workload's status that somebody else applies as well, so that leaving them out clears
+    - `cannot_clear`: fields of a Workload's status that another client applies as well, so that leaving them out clears
       nothing.
     """
 
