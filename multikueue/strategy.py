@@ -193,7 +193,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """How long jobs like a workload waited for quota on a worker of late, from their copy to quota there.
+    """How long jobs like a workload waited for quota on a worker recently, from their copy to quota there.
 
     `of` says of which jobs: `its queue and size`, `its queue`, or `all there`; of the widest that enough is known of. `seen` is
     how many count; those of six hours ago count half. `steps` are shares of them, and the time within which that share had

@@ -112,7 +112,7 @@ START = 12
 LEAST = 2
 
 SLOW = 2.0
-"""An answer is late beyond so many times the shortest of late,"""
+"""An answer is late beyond so many times the shortest of the last ones,"""
 
 SLACK = 0.1
 """and so many seconds more: on a short way, what varies is our own loop's doing."""

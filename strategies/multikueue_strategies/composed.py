@@ -159,7 +159,7 @@ class Composed:
         return wait if wait is None or workload.nominated_at is None else workload.nominated_at + wait - fleet.now
 
     def _wait(self, clusters: tuple[str, ...], fleet: Fleet) -> timedelta | None:
-        """How long the last of these copies may wait: `patience`, or what the worker taught of jobs like it."""
+        """How long the last of these copies may wait: `patience`, or what jobs like it waited there."""
         if self.patience is None or self.hedge is None or not clusters:
             return self.patience
         waits = _worker(fleet, clusters[-1]).waits

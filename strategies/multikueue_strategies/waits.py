@@ -14,7 +14,7 @@ _GRACE = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class ShortWait:
-    """Prefers workers where jobs like it got quota soon of late. The shortest wait has 1, one of double that time 0.5.
+    """Prefers workers where jobs like it got quota soon recently. The shortest wait has 1, one of double that time 0.5.
 
     What counts is the time within which half of the jobs of its queue and size had quota; where fewer ever had, the longest
     time that one has waited.

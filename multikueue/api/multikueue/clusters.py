@@ -41,7 +41,7 @@ MAY_LEAVE_ANNOTATION = "multikueue.dev/may-leave"
 """On a MultiKueueCluster of the fleet: `true` lets it leave, however many others do. It is the word of a person."""
 
 LEFT_ANNOTATION = "multikueue.dev/left"
-"""On the MultiKueueConfig of the fleet: the workers that left of late, and when: `w1=2026-11-30T12:00:00Z, ...`."""
+"""On the MultiKueueConfig of the fleet: the workers that left recently, and when: `w1=2026-11-30T12:00:00Z, ...`."""
 
 IN_FLEET = "multikueue.dev/InFleet"
 """A condition of a MultiKueueCluster that its inventory does not have any more: whether it leaves, or is held back."""

@@ -75,7 +75,7 @@ class ServerFacts:
 
 
 class _ListeningSession:
-    """A session that has the headers of each answer heard."""
+    """A session that passes on the headers of each answer."""
 
     def __init__(self, session: Session, facts: ServerFacts) -> None:
         self._session, self._facts = session, facts

@@ -85,7 +85,7 @@ class _Line:
 @dataclass(slots=True)
 class Recorder:
     """Collects events; `run` sends them, while this process leads. Overflow drops the oldest event of the type, and an
-    event that waited for `SILENCE` is dropped as well: an event is a courtesy, not a record.
+    event that waited for `SILENCE` is dropped as well: an event is no record.
 
     Warnings have a line of their own, which goes first: a burst of Normal events, such as one per win, neither drops
     nor delays a warning, nor is a warning repeated for it.

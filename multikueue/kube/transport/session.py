@@ -59,7 +59,7 @@ TRANSPORT_ERRORS = (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSEr
 """Errors of a request without a usable answer. Cancellation is none of them."""
 
 NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-"""The transport errors raised before a byte of the request was sent, for want of a connection."""
+"""The transport errors raised before a byte of the request was sent, because there is no connection."""
 
 LARGEST_OBJECT = 10 * 2**20
 """Bytes of an answer about one object, or of a line of a watch. etcd takes 1.5 MiB, and JSON may write a byte as six

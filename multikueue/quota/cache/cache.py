@@ -69,7 +69,7 @@ class QuotaCache:
     # --- ClusterQueues and cohorts ---
 
     def set_cluster_queue(self, queue: ClusterQueue) -> bool:
-        """Returns whether its workloads may fare differently now. What may raise comes first: a failed call changes
+        """Returns whether its workloads may be decided otherwise now. What may raise comes first: a failed call changes
         nothing."""
         name = queue.metadata.name
         member = Member(

@@ -57,7 +57,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def traits(self) -> tuple[object, ...]:
-        """The values that decide how pending workloads fare beside it."""
+        """The values that decide about pending workloads beside it."""
         return self.amounts, self.priority, self.cluster_queue, self.is_protected
 
 

@@ -203,7 +203,7 @@ class WorkQueue(Generic[K]):
         """The key failed: queue it after its back-off, which grows until `forget`. Returns the delay.
 
         News may be that the cause is over, so after one failure a key is due at once when they come, unless a server asked to
-        wait for `at_least` so long. A key that fails again and again hears of news no sooner than after a first failure, and
+        wait for `at_least` so long. A key that fails again and again is due for news no sooner than after a first failure, and
         within its back-off no sooner than after `unheard`. Else a key whose every attempt makes news would never rest.
         """
         failures = self._failures[key] = self._failures.get(key, 0) + 1

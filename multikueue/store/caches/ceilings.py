@@ -14,7 +14,7 @@ from multikueue.workload.fit import is_suspected, lack, verdict
 __all__ = ["Ceilings"]
 
 _MOST_VERDICTS = 100
-"""Verdicts kept per LocalQueue of a worker: a user who asks for ever more fills no memory, and pushes out only their own."""
+"""Verdicts kept per LocalQueue of a worker: one that asks for more and more fills no memory, and pushes out only their own."""
 
 
 class Ceilings:

@@ -239,7 +239,7 @@ class ClusterIdentity:
 
 
 def _precedence(cluster: MultiKueueCluster) -> tuple[int, datetime, str]:
-    """Sort key of names that show one UID: by how many were recorded before them, then the eldest first. Two are alike only
+    """Sort key of names that show one UID: by how many were recorded before them, then the oldest first. Two are alike only
     where an object was copied with its annotation."""
     meta = cluster.metadata
     return len(other_than(cluster)), meta.creation_timestamp or EVER, meta.name
