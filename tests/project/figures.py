@@ -57,7 +57,7 @@ def words(markdown: str) -> int:
 
     What a command writes between `<!-- its name -->` and `<!-- end -->` does not count either.
     """
-    text = re.sub(r"^```.*?^```$", "", markdown, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^( *)```.*?^\1```$", "", markdown, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^<!-- [\w -]+ -->$.*?^<!-- end -->$", "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"<!--.*?-->|<[^>]+>|\]\([^)]*\)", "", text, flags=re.DOTALL)
     return len(re.findall(r"[^\s|]*\w[^\s|]*", text))

@@ -33,10 +33,11 @@ def test_each_figure_has_a_bound() -> None:
         ("# Run it\n\nSee [the page](page.md#part), `a --flag` too.", 8),
         ("| A | B |\n|---|---|\n| one cell | two - more |", 6),
         ("One.\n```console\n$ not this\n```\nTwo.", 2),
+        ("1. One:\n\n   ```\n   not this\n   ```\n2. Two.", 4),
         ("One.\n<!-- bench -->\nwritten by a command\n<!-- end -->\nTwo.\n<!-- a comment -->", 2),
         ("An [empty]() <br> one.", 3),
     ],
-    ids=["text", "a table", "code", "what a command writes", "markup"],
+    ids=["text", "a table", "code", "code in a list", "what a command writes", "markup"],
 )
 def test_words_that_a_person_wrote_are_counted(markdown: str, expected: int) -> None:
     assert words(markdown) == expected
