@@ -125,7 +125,7 @@ run: $(READY) ## Run the manager against your kubeconfig (ARGS="..." for options
 ##@ On real control planes (needs Go, no Docker)
 
 .PHONY: testbed
-testbed: $(READY) ## Build etcd, Kubernetes, Kueue and OCM's placement once (7 to 23 minutes); KUEUE=0.16.2: another release
+testbed: $(READY) ## Build etcd, Kubernetes, Kueue and OCM once (7 to 23 minutes); KUEUE=0.16.2: another release
 	@$(BIN)/python -m testbed install
 
 .PHONY: test-real

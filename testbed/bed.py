@@ -20,7 +20,7 @@ from testbed.controllers import ControllerManager
 from testbed.crds import install
 from testbed.etcd import Etcd
 from testbed.kueue import BATCH_JOB, QUICK_CLIENT, Kueue
-from testbed.ocm import PlacementController
+from testbed.ocm import PlacementController, RegistrationAgent, RegistrationController
 from testbed.plane import ControlPlane, Identity
 from testbed.process import Process
 from testbed.programs import Release
@@ -164,6 +164,20 @@ class Testbed:
         self._others.append(controller.process)
         await controller.start()
         return controller
+
+    async def start_registration(self, plane: ControlPlane) -> RegistrationController:
+        """Start OCM's registration controller on a plane, with its CRDs."""
+        controller = RegistrationController(plane)
+        self._others += [controller.process, controller.signing.process]
+        await controller.start()
+        return controller
+
+    async def start_agent(self, plane: ControlPlane, name: str) -> RegistrationAgent:
+        """Start OCM's registration agent of a plane, which joins the manager's as the ManagedCluster `name`."""
+        agent = RegistrationAgent(plane, self.manager, name)
+        self._others.append(agent.process)
+        await agent.start()
+        return agent
 
     async def _start_plane(self, plane: ControlPlane) -> None:
         await plane.start()

@@ -14,13 +14,14 @@ from testbed.plane import ControlPlane
 from testbed.ports import free_port
 from testbed.process import Process
 
-__all__ = ["GARBAGE", "JOBS", "NAMESPACES", "ROLES", "SERVICE_ACCOUNTS", "ControllerManager"]
+__all__ = ["GARBAGE", "JOBS", "NAMESPACES", "ROLES", "SERVICE_ACCOUNTS", "SIGNING", "ControllerManager"]
 
 JOBS = "job-controller"
 GARBAGE = "garbage-collector-controller"
 NAMESPACES = "namespace-controller"
 ROLES = "clusterrole-aggregation-controller"
 SERVICE_ACCOUNTS = "serviceaccount-controller"
+SIGNING = "certificatesigningrequest-signing-controller"
 
 
 class ControllerManager:
@@ -38,6 +39,8 @@ class ControllerManager:
                 f"--controllers={','.join(sorted(controllers))}",
                 f"--service-account-private-key-file={plane.folder / 'service-account.key'}",
                 f"--root-ca-file={plane.folder / 'ca.crt'}",
+                f"--cluster-signing-cert-file={plane.folder / 'ca.crt'}",
+                f"--cluster-signing-key-file={plane.folder / 'ca.key'}",
                 "--leader-elect=false",
                 "--bind-address=127.0.0.1",
                 f"--secure-port={self._port}",

@@ -45,7 +45,9 @@ GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "appwrapper": ("github.com/project-codeflare/appwrapper", ("config/crd/bases/*appwrappers.yaml",)),
     "clusterprofile": ("sigs.k8s.io/cluster-inventory-api", ("config/crd/bases/*_clusterprofiles.yaml",)),
+    "decisions": ("sigs.k8s.io/cluster-inventory-api", ("config/crd/bases/*_placementdecisions.yaml",)),
     "ocm": ("open-cluster-management.io/api", ("cluster/*/*.crd.yaml",)),
+    "addon": ("open-cluster-management.io/api", ("addon/v1alpha1/*_managedclusteraddons.crd.yaml",)),
     "manifestwork": ("open-cluster-management.io/api", ("work/v1/*_manifestworks.crd.yaml",)),
 }
 

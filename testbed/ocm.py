@@ -1,7 +1,7 @@
-"""Open Cluster Management's placement controller beside a control plane, and a substitute for its registration controller.
+"""Open Cluster Management beside a control plane: its placement and registration controllers and its agents, all real.
 
-The placement controller is the real one. A test sets what the registration controller would find out: whether a cluster
-is available and a set is bound.
+Where no registration controller runs, a test sets what that one would find out: whether a cluster is available, and a set
+is bound. The add-ons of OCM and its agent for ManifestWorks are not here: tests make the objects of those by hand.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from testbed import crds
-from testbed.client import Client, Kind
+from testbed.client import Client, Kind, eventually
+from testbed.controllers import SIGNING, ControllerManager
 from testbed.kubeconfig import dump
-from testbed.objects import Object, namespace
+from testbed.objects import SECRET, Object, namespace
 from testbed.plane import ControlPlane
+from testbed.ports import free_port
 from testbed.process import Process
 
 __all__ = [
@@ -22,10 +24,14 @@ __all__ = [
     "MANAGED_CLUSTER",
     "PLACEMENT",
     "PLACEMENT_DECISION",
+    "UNREACHABLE",
     "PlacementController",
+    "RegistrationAgent",
+    "RegistrationController",
     "bind_set",
     "cluster_set",
     "decided_clusters",
+    "joined",
     "placement",
     "register_cluster",
     "set_available",
@@ -35,6 +41,7 @@ __all__ = [
 
 GROUP = "cluster.open-cluster-management.io"
 HUB_NAMESPACE = "open-cluster-management-hub"
+AGENT_NAMESPACE, AGENT_SECRET = "open-cluster-management-agent", "hub-kubeconfig-secret"
 GLOBAL_SET = "global"
 
 MANAGED_CLUSTER = Kind(f"{GROUP}/v1", "ManagedCluster")
@@ -45,33 +52,34 @@ PLACEMENT = Kind(f"{GROUP}/v1beta1", "Placement")
 PLACEMENT_DECISION = Kind(f"{GROUP}/v1beta1", "PlacementDecision")
 
 AVAILABLE = "ManagedClusterConditionAvailable"
+UNREACHABLE = f"{GROUP}/unreachable"
+"""The taint of a cluster whose agent does not renew its lease."""
+
+BOOTSTRAP = "admin"
+"""The user of the hub whose kubeconfig new agents bring."""
 
 
-class PlacementController:
-    """One placement controller for one plane."""
+class _Program:
+    """A program of OCM that acts on one plane, as a user of its own."""
 
-    def __init__(self, plane: ControlPlane) -> None:
-        self.plane = plane
-        self._kubeconfig = plane.folder / "placement.kubeconfig"
+    def __init__(self, plane: ControlPlane, user: str, command: Sequence[str], *options: str) -> None:
+        self.plane, self._user = plane, user
+        self._kubeconfig = plane.folder / f"{user}.kubeconfig"
         self.process = Process(
-            f"placement controller of {plane.name}",
+            f"OCM's {user} of {plane.name}",
             [
-                str(plane.programs.placement),
-                "controller",
+                *command,
                 f"--kubeconfig={self._kubeconfig}",
-                f"--namespace={HUB_NAMESPACE}",
+                f"--listen=127.0.0.1:{free_port()}",
                 "--disable-leader-election",
+                *options,
             ],
-            log=plane.folder / "placement.log",
+            log=plane.folder / f"{user}.log",
+            env={"TMPDIR": str(plane.folder)},  # it leaves its certificate behind
         )
 
-    async def start(self) -> None:
-        """Install OCM's CRDs and the set of all clusters, and start. It has no probe: wait for decisions."""
-        async with self.plane.client() as client:
-            await crds.install(client, ["ocm"])
-            await client.apply(namespace(HUB_NAMESPACE))
-            await client.apply(_global_set())
-        self._kubeconfig.write_bytes(dump(self.plane.kubeconfig("placement")))
+    def run(self) -> None:
+        self._kubeconfig.write_bytes(dump(self.plane.kubeconfig(self._user)))
         self.process.start()
 
     async def stop(self) -> None:
@@ -81,12 +89,92 @@ class PlacementController:
         await self.process.kill()
 
 
+class PlacementController(_Program):
+    """One placement controller for one plane."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        command = [str(plane.programs.placement), "controller", f"--namespace={HUB_NAMESPACE}"]
+        super().__init__(plane, "placement", command)
+
+    async def start(self) -> None:
+        """Install OCM's CRDs and the set of all clusters, and start. It has no probe: wait for decisions."""
+        async with self.plane.client() as client:
+            await crds.install(client, ["ocm"])
+            await client.apply(namespace(HUB_NAMESPACE))
+            await client.apply(_global_set())
+        self.run()
+
+
+class RegistrationController(_Program):
+    """One registration controller for one plane, the hub, and Kubernetes' controller that signs the certificates of agents.
+
+    It accepts every cluster whose agent comes with an administrator's kubeconfig.
+    """
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.signing = ControllerManager(plane, [SIGNING])
+        command = [str(plane.programs.registration), "controller", f"--namespace={HUB_NAMESPACE}"]
+        accepts = ("--feature-gates=ManagedClusterAutoApproval=true", f"--auto-approved-csr-users={BOOTSTRAP}")
+        super().__init__(plane, "registration", command, *accepts)
+
+    async def start(self) -> None:
+        """Install OCM's CRDs and start. It has no probe: wait for what it writes."""
+        async with self.plane.client() as client:
+            await crds.install(client, ["ocm", "manifestwork", "addon"])
+            await client.apply(namespace(HUB_NAMESPACE))
+        await self.signing.start()
+        self.run()
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self.signing.stop()
+
+
+class RegistrationAgent(_Program):
+    """The agent of a plane that joins a hub as the ManagedCluster `name`, and renews its lease there while it runs."""
+
+    def __init__(self, plane: ControlPlane, hub: ControlPlane, name: str) -> None:
+        self._hub, self._bootstrap = hub, plane.folder / f"{name}.bootstrap"
+        super().__init__(
+            plane,
+            "agent",
+            [str(plane.programs.registration), "agent", f"--namespace={AGENT_NAMESPACE}"],
+            f"--spoke-cluster-name={name}",
+            f"--spoke-external-server-urls={plane.url}",
+            f"--bootstrap-kubeconfig={self._bootstrap}",
+            f"--hub-kubeconfig-dir={plane.folder / name}",
+            "--feature-gates=AddonManagement=false,ClusterClaim=false",  # each takes CRDs of its own on the plane
+        )
+
+    async def start(self) -> None:
+        """Start, for the first time or again. It has joined when the ManagedCluster is available."""
+        async with self.plane.client() as client:
+            await client.apply(namespace(AGENT_NAMESPACE))
+            if not self._bootstrap.exists():  # what an agent of this plane has got under another name
+                await client.delete(SECRET, AGENT_SECRET, AGENT_NAMESPACE)
+        self._bootstrap.write_bytes(dump(self._hub.kubeconfig(BOOTSTRAP)))
+        self.run()
+
+
 async def register_cluster(client: Client, name: str, *, labels: Mapping[str, str] | None = None) -> None:
     """Create a ManagedCluster that was accepted, has joined and is available."""
     metadata = {"name": name, "labels": dict(labels or {})}
     await client.apply(_object(MANAGED_CLUSTER, metadata, {"hubAcceptsClient": True}))
     conditions = [_condition(kind, "True") for kind in ("HubAcceptedManagedCluster", "ManagedClusterJoined", AVAILABLE)]
     await client.patch_status(MANAGED_CLUSTER, name, {"conditions": conditions})
+
+
+async def joined(client: Client, *names: str) -> None:
+    """Waits until the agents of these clusters have joined, and say that the clusters are available."""
+
+    async def all_have() -> bool:
+        for name in names:
+            found = (await client.find(MANAGED_CLUSTER, name) or {}).get("status", {}).get("conditions") or []
+            true = {each["type"] for each in found if each["status"] == "True"}
+            assert {"HubAcceptedManagedCluster", "ManagedClusterJoined", AVAILABLE} <= true, f"{name}: {found}"
+        return True
+
+    await eventually(all_have, timeout=60)
 
 
 async def set_available(client: Client, name: str, status: str) -> None:

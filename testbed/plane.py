@@ -31,6 +31,8 @@ USERS = {
     "kueue": ADMINISTRATORS,
     "controller-manager": ADMINISTRATORS,
     "placement": ADMINISTRATORS,
+    "registration": ADMINISTRATORS,
+    "agent": ADMINISTRATORS,
     "manager": "",
 }
 
@@ -132,6 +134,7 @@ class ControlPlane:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.identity.authority.issue("kube-apiserver", "127.0.0.1", "localhost").write(self.folder)
         self._file("ca.crt").write_bytes(self.ca)
+        self._file("ca.key").write_bytes(self.identity.authority.key_pem)
         self._file("front-proxy-ca.crt").write_bytes(self.identity.front_proxy.pem)
         self.identity.front_proxy.issue(FRONT_PROXY).write(self._file("front-proxy"))
         self._file("service-account.key").write_bytes(self.identity.service_account_key)

@@ -71,6 +71,7 @@ class Programs:
     kueue: Path
     kueue_without_multikueue: Path
     placement: Path
+    registration: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,7 @@ class Release:
             Build("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", core, kubernetes),
             Build("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", core, kubernetes),
             Build("placement", "open-cluster-management.io/ocm/cmd/placement", OCM, PLAIN_FLAGS),
+            Build("registration", "open-cluster-management.io/ocm/cmd/registration", OCM, PLAIN_FLAGS),
         )
 
     def modules(self) -> dict[str, Path]:
@@ -186,11 +188,8 @@ class Release:
         for folder in dict.fromkeys((self.folder, self.kubernetes_folder, OCM)):
             for name in ("go.mod", "go.sum"):
                 digest.update((folder / name).read_bytes())
-        digest.update(
-            repr(
-                [COMMON_FLAGS, tuple((build.program, build.flags) for build in self.builds() if build.edit is None)]
-            ).encode()
-        )
+        plain = tuple((build.program, build.flags) for build in self.builds() if build.edit is None)
+        digest.update(repr([COMMON_FLAGS, plain]).encode())
         return digest.hexdigest()[:16]
 
 

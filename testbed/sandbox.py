@@ -248,6 +248,9 @@ class SandboxBed(Testbed):
     async def start_placement(self, plane: ControlPlane) -> NoReturn:  # noqa: ARG002
         raise Unsupported("OCM's placement controller")
 
+    async def start_registration(self, plane: ControlPlane) -> NoReturn:  # noqa: ARG002
+        raise Unsupported("OCM's registration controller")
+
     @property
     def processes(self) -> list[Process]:
         return [self.proxy.process, self.sandbox.process]

@@ -1,8 +1,9 @@
 """A fleet that follows its hub: OCM's placement controller, six clusters in two sets, and jobs that run all the while.
 
-Three of the clusters have a real Kueue, and three are simulated ones. The test plays OCM's registration controller: which
-clusters there are, in which set, with which taints, conditions and scores; and its agents, which carry an account and
-its rights to a cluster. It hands the others over to the fleet by the label that docs/clusters.md names.
+Three of the clusters have a real Kueue, and three are simulated ones. OCM's placement and registration controllers are real,
+and so is the agent by which one cluster joins, falls silent and comes back. The test plays the agents of the others, the
+add-on that carries an account and its rights to a cluster, and whoever sets labels, taints and scores. It hands the others
+over to the fleet by the label that docs/clusters.md names.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -25,39 +25,36 @@ import anyio.to_thread
 import pytest
 import yaml
 
-from multikueue.registration.accounts import AGENT_NAMESPACE
-from multikueue_simulator import definitions
 from multikueue_simulator.serving.serve import merged
 from testbed import objects, ocm, queues
 from testbed.bed import Testbed, unique
-from testbed.client import ApiError, Client, Kind, eventually
+from testbed.client import Client, eventually
 from testbed.objects import KUEUE_NAMESPACE, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, Object
 from testbed.ocm import MANAGED_CLUSTER, PLACEMENT
 from testbed.plane import ControlPlane
 from testbed.sandbox import SandboxBed
+from tests.real import managed_accounts
 from tests.real.harness import Manager, Starts, Team, complaints, starts
+from tests.real.managed_accounts import ACCOUNT
 from tests.real.skipping import needs_programs
 
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.real,
     pytest.mark.timeout(240),
-    needs_programs("OCM's placement controller"),
+    needs_programs("OCM's controllers"),
 ]
 
 REAL = ("worker1", "worker2", "worker3")
 SIMULATED = ("worker4", "worker5", "worker6")
 LATE = "worker3"
-"""The cluster that joins when work is under way, by an account that the hub's agents make."""
+"""The cluster that joins when work is under way, by OCM's agent, with an account that the hub's add-on makes."""
 
 MINE = "test.example/fleet"
 FLEET_LABEL = "multikueue.dev/fleet"
 LEAVING = "multikueue.dev/leaving"
 HUB_TAINTS = "multikueue.dev/hub-taints"
 SCORE = "free-gpus"
-ACCOUNT = "multikueue"
-SERVICE_ACCOUNT = Kind("authentication.open-cluster-management.io/v1beta1", "ManagedServiceAccount")
-MANIFEST_WORK = Kind("work.open-cluster-management.io/v1", "ManifestWork")
 
 
 @dataclass(slots=True)
@@ -77,25 +74,33 @@ class Estate:
     def name(self) -> str:
         return self.crew.namespace
 
+    def labels(self, worker: str) -> dict[str, str]:
+        return {MINE: self.name, "worker": worker} | self.sets["eu" if worker in REAL else "us"]
+
+    async def label(self, worker: str) -> None:
+        await self.hub.patch(MANAGED_CLUSTER, self.crew.cluster(worker), {"metadata": {"labels": self.labels(worker)}})
+
+    async def lease(self, worker: str, *, seconds: int) -> None:
+        """How often the agent of a cluster is to call; after five times that the hub takes it for silent."""
+        await self.hub.patch(MANAGED_CLUSTER, self.crew.cluster(worker), {"spec": {"leaseDurationSeconds": seconds}})
+
     async def found(self, *workers: str) -> None:
         """These clusters are on the hub, accepted, joined and available."""
         for worker in workers:
-            labels = {MINE: self.name, "worker": worker} | self.sets["eu" if worker in REAL else "us"]
-            await ocm.register_cluster(self.hub, self.crew.cluster(worker), labels=labels)
+            await ocm.register_cluster(self.hub, self.crew.cluster(worker), labels=self.labels(worker))
+        for worker in workers:
+            await self.hub_taints(worker)
 
-    async def agents(self, worker: str, plane: ControlPlane) -> None:
-        """What OCM's agents do with the account and the rights in the namespace of a cluster."""
-        place, client = self.crew.cluster(worker), self.crew.clients[worker]
-        work = await self.hub.get(MANIFEST_WORK, ACCOUNT, place)
-        await client.apply(objects.namespace(AGENT_NAMESPACE))
-        for body in work["spec"]["workload"]["manifests"]:
-            await client.apply(body)
-        token = await plane.service_account_token(ACCOUNT, namespace=AGENT_NAMESPACE)
-        data = {name: b64encode(value).decode() for name, value in (("token", token.encode()), ("ca.crt", plane.ca))}
-        metadata = {"name": ACCOUNT, "namespace": place}
-        await self.hub.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
-        reference = {"name": ACCOUNT, "lastRefreshTimestamp": "2026-01-01T12:00:00Z"}
-        await self.hub.patch_status(SERVICE_ACCOUNT, ACCOUNT, {"tokenSecretRef": reference}, place)
+    async def hub_taints(self, worker: str, *keys: str) -> None:
+        """Waits until a cluster has these taints on the hub, by OCM's controllers too, and no others."""
+
+        async def has() -> bool:
+            cluster = await self.hub.get(MANAGED_CLUSTER, self.crew.cluster(worker))
+            found = sorted(taint["key"] for taint in cluster["spec"].get("taints") or [])
+            assert found == sorted(keys), f"{worker} has the taints {found}"
+            return True
+
+        await eventually(has, timeout=60)
 
     async def run(self, *words: str) -> str:
         """Run the program with the contexts of all clusters, by their names on the hub; what it printed."""
@@ -105,6 +110,12 @@ class Estate:
         done = await anyio.to_thread.run_sync(partial(call, check=False))
         assert done.returncode == 0, f"{words} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
         return done.stdout
+
+    async def is_empty(self) -> bool:
+        """Whether OCM's controllers have let go of all clusters: each has a finalizer of theirs."""
+        left = {body["metadata"]["name"] for body in await self.hub.list(MANAGED_CLUSTER)}
+        assert not left & {*map(self.crew.cluster, self.crew.clients)}, f"{left} are left"
+        return True
 
     async def discovered(self) -> dict[str, str]:
         """The state of each cluster on the hub, by worker."""
@@ -198,11 +209,10 @@ async def estate(bed: Testbed, tmp_path: Path) -> AsyncIterator[Estate]:
     async with AsyncExitStack() as stack:
         sandbox = await stack.enter_async_context(SandboxBed.start(workers=len(SIMULATED)))
         planes = dict(zip((*REAL, *SIMULATED), (*bed.workers, *sandbox.workers), strict=True))
-        placement = await bed.start_placement(bed.manager)
-        await bed.install(bed.manager, ["manifestwork"])
-        stack.push_async_callback(placement.stop)
+        for start in (bed.start_placement, bed.start_registration):
+            stack.push_async_callback((await start(bed.manager)).stop)
         hub = await stack.enter_async_context(bed.manager.client())
-        await define_accounts(hub)
+        await managed_accounts.define(hub)
         clients = {name: await stack.enter_async_context(plane.client()) for name, plane in planes.items()}
         crew = Team(bed, unique("fleet"), hub, clients, {})
         await queues.workers_setup(planes.values(), namespace=crew.namespace)
@@ -224,24 +234,7 @@ async def estate(bed: Testbed, tmp_path: Path) -> AsyncIterator[Estate]:
                 for kind in (MULTIKUEUE_CLUSTER, MANAGED_CLUSTER):
                     for worker in planes:
                         await hub.delete(kind, crew.cluster(worker))
-
-
-async def define_accounts(hub: Client) -> None:
-    """The kind ManagedServiceAccount, as the simulator has it: it is of a part of OCM that the testbed does not have."""
-    for body in definitions.managed_service_accounts():
-        if body["spec"]["names"]["kind"] == SERVICE_ACCOUNT.kind:
-            await hub.apply(dict(body))
-
-    async def served() -> bool:
-        try:
-            await hub.list(SERVICE_ACCOUNT)
-        except ApiError as error:
-            if error.status not in (404, 429):
-                raise
-            return False
-        return True
-
-    await eventually(served)
+                await eventually(made.is_empty, timeout=30)
 
 
 @asynccontextmanager
@@ -293,14 +286,13 @@ async def test_a_fleet_follows_its_hub_while_jobs_are_in_flight(estate: Estate) 
         await estate.hub.delete(MANAGED_CLUSTER, crew.cluster("worker1"))
         left_at = monotonic()
 
-        # One joins, with no more rights than its ManifestWork has.
+        # One joins by its agent, with no more rights than its ManifestWork has.
         plane, name = crew.bed.planes[LATE], crew.cluster(LATE)
-        await estate.found(LATE)
-        way = {"url": plane.url, "caBundle": b64encode(plane.ca).decode()}
-        await estate.hub.patch(MANAGED_CLUSTER, name, {"spec": {"managedClusterClientConfigs": [way]}})
-        await estate.hub.apply(objects.namespace(name))
+        agent = await crew.bed.start_agent(plane, name)
+        await ocm.joined(estate.hub, name)
+        await estate.label(LATE)
         await estate.run("register", name, "--from", "ocm", "--managed-accounts")
-        await estate.agents(LATE, plane)
+        await managed_accounts.carry(estate.hub, name, plane)
         await estate.is_fleet(*early, LATE)
         await estate.decided(*early[1:], LATE)
         await estate.submit("late", on=LATE)
@@ -315,6 +307,17 @@ async def test_a_fleet_follows_its_hub_while_jobs_are_in_flight(estate: Estate) 
         assert await estate.run_on(*after) <= {"worker2", "worker5", "worker6", LATE}
         await estate.complete("tainted", *after)
         await ocm.taint(estate.hub, crew.cluster("worker4"))
+
+        # The agent falls silent: the hub taints its cluster when the lease is over, and takes that back when the agent is.
+        await agent.stop()
+        await estate.lease(LATE, seconds=1)
+        await estate.hub_taints(LATE, ocm.UNREACHABLE)
+        await estate.noted(LATE, HUB_TAINTS, ocm.UNREACHABLE)
+        await estate.decided("worker2", "worker4", "worker5", "worker6")
+        await estate.lease(LATE, seconds=60)
+        await agent.start()
+        await estate.hub_taints(LATE)
+        await estate.decided("worker2", "worker4", "worker5", "worker6", LATE)
 
         # Scores change, and with them the one cluster that is chosen.
         await ocm.set_score(estate.hub, crew.cluster("worker2"), SCORE, 90)

@@ -190,6 +190,7 @@ UNSUPPORTED: dict[str, Callable[[SandboxBed], Awaitable[object]]] = {
         bed.manager, [SERVICE_ACCOUNTS]
     ),
     "OCM's placement controller": lambda bed: bed.start_placement(bed.manager),
+    "OCM's registration controller": lambda bed: bed.start_registration(bed.manager),
     "the CRDs of ray": lambda bed: bed.install(bed.manager, ["ray"]),
 }
 

@@ -1,11 +1,14 @@
-// OCM's placement controller, apart from the other programs: its Kubernetes libraries are older than theirs.
+// OCM's controllers, apart from the other programs: their Kubernetes libraries are older.
 module multikueue.dev/testbed/ocm
 
 go 1.26.0
 
-tool open-cluster-management.io/ocm/cmd/placement
+tool (
+	open-cluster-management.io/ocm/cmd/placement
+	open-cluster-management.io/ocm/cmd/registration
+)
 
-// What we choose: the controller, and the module with its CRDs.
+// What we choose: the controllers, and the module with their CRDs.
 require (
 	open-cluster-management.io/api v1.0.0
 	open-cluster-management.io/ocm v1.0.0
@@ -54,6 +57,7 @@ require (
 	github.com/eclipse/paho.golang v0.21.0 // indirect
 	github.com/emicklei/go-restful/v3 v3.11.0 // indirect
 	github.com/evanphx/json-patch v5.9.11+incompatible // indirect
+	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/fatih/structs v1.1.0 // indirect
 	github.com/felixge/fgprof v0.9.4 // indirect
 	github.com/felixge/httpsnoop v1.0.4 // indirect
@@ -134,6 +138,7 @@ require (
 	golang.org/x/term v0.31.0 // indirect
 	golang.org/x/text v0.24.0 // indirect
 	golang.org/x/time v0.9.0 // indirect
+	gomodules.xyz/jsonpatch/v2 v2.4.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20241209162323-e6fa225c2576 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20241209162323-e6fa225c2576 // indirect
 	google.golang.org/grpc v1.68.1 // indirect
@@ -158,6 +163,7 @@ require (
 	k8s.io/utils v0.0.0-20241104100929-3ea5e8cea738 // indirect
 	open-cluster-management.io/addon-framework v1.0.0 // indirect
 	open-cluster-management.io/sdk-go v1.0.0 // indirect
+	sigs.k8s.io/about-api v0.0.0-20250131010323-518069c31c03 // indirect
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.31.0 // indirect
 	sigs.k8s.io/cluster-inventory-api v0.0.0-20240730014211-ef0154379848 // indirect
 	sigs.k8s.io/controller-runtime v0.20.2 // indirect
