@@ -124,7 +124,8 @@ def call_strategy(strategy: Strategy, workload: Workload, fleet: Fleet) -> Nomin
 
     One of the four places that may catch every exception: a strategy's error costs its workload a wait, never the
     manager. A worker of the fleet that is not usable may be nominated, and so may any cluster nominated already: a
-    strategy may keep the place of a worker that is away for a moment, and a nomination that another controller wrote.
+    strategy may keep the place of a worker that is away for a moment, and a nomination that another controller wrote. One
+    that is reached gets no copy for it (`workload.handlers.nominating`).
     """
     name = type(strategy).__name__
     try:

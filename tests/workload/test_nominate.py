@@ -15,7 +15,18 @@ from multikueue.workload.decide import nominate
 from multikueue.workload.handlers.outcome import Outcome
 from multikueue.workload.strategy_call import LoadedStrategy
 from tests.builders.workloads import WorkloadBuilder
-from tests.workload.builders import BOTH, EVERYWHERE, away, case_of, pending, reserved, with_nomination, won, worker
+from tests.workload.builders import (
+    BOTH,
+    EVERYWHERE,
+    away,
+    case_of,
+    pending,
+    reserved,
+    unusable,
+    with_nomination,
+    won,
+    worker,
+)
 
 
 def nominated(local: WorkloadBuilder | None, *remotes: Remote, by: Any = None) -> Outcome:
@@ -78,6 +89,14 @@ def test_everything_else_is_kueues(local: WorkloadBuilder | None, remotes: tuple
     assert decision.status == (local.build().status if local else None)
     assert decision.desired == ()
     assert decision.events == ()
+
+
+def test_a_worker_that_cannot_run_it_gets_no_nomination_for_kueue_makes_the_copies() -> None:
+    fleet = unusable("w1", "cordoned"), unusable("w2", "")
+    by = LoadedStrategy("mine", Says(Nomination(("w1", "w2"))))
+    decision = nominate(with_nomination(case_of(reserved(), *BOTH, fleet=fleet), by=by))
+    assert decision.status is not None
+    assert decision.status.nominated_cluster_names == ("w2",)
 
 
 def test_quota_cannot_be_given_back_here() -> None:

@@ -55,8 +55,10 @@ def _report_problem(case: Case, result: NominationResult, end: datetime | None) 
 
 
 def _nominated(case: Case, result: NominationResult, nomination: Nomination, end: datetime | None) -> Outcome:
-    wanted = _in_order(case, nomination.clusters + _kept(case, nomination))
-    named = frozenset(wanted)
+    barred = _barred(case, nomination)
+    meant = tuple([n for n in nomination.clusters if n not in barred or n in case.local.status.nominated_cluster_names])
+    wanted = _in_order(case, meant + _kept(case, nomination))
+    named = frozenset(wanted) - barred
     recorded = _recorded_of(case, wanted)
     conditions = _with_note(case, result, wanted)
     status = replace(case.local.status, nominated_cluster_names=recorded, cluster_name=None, conditions=conditions)
@@ -68,6 +70,23 @@ def _nominated(case: Case, result: NominationResult, nomination: Nomination, end
     desired = (*removals(there, case.remotes), *_copies(case, there, yielding), *opened)
     after = sooner(_until(case, result), stuck_after, gate_after, _until_unfit_is_over(case), _until_end(case, end))
     return replace(unchanged(case, desired=desired, after=after), status=status)
+
+
+def _barred(case: Case, nomination: Nomination) -> frozenset[str]:
+    """The workers that get no copy, whatever a strategy names: it is known why the workload cannot run there. What is of this
+    attempt there already stays.
+
+    None of them gets a nomination. One that has one keeps it: it may be somebody else's to change.
+    """
+    unusable = frozenset(nomination.clusters).difference(usable(case))
+    if not unusable:  # nearly always
+        return unusable
+    return frozenset(r.cluster for r in case.remotes if r.cluster in unusable and r.is_reachable and not _has(case, r))
+
+
+def _has(case: Case, remote: Remote) -> bool:
+    """Whether a worker has, or may have, something of this attempt."""
+    return remote.asked is not None or case.is_current(remote.workload) or case.is_current(remote.job)
 
 
 def _gate(case: Case, yielding: frozenset[str]) -> tuple[tuple[Desired, ...], timedelta | None]:
