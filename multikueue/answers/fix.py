@@ -208,6 +208,8 @@ def able(seen: Seen) -> list[Prospect]:
 
 
 def _is_stopped(worker: Prospect) -> bool:
+    if worker.state == State.CLOSED_QUEUE.value:
+        return True
     return "Queue " in worker.message and worker.message.rstrip(".").endswith(("is inactive", "is stopped"))
 
 

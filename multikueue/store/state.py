@@ -42,6 +42,7 @@ from multikueue.api.kueue.workload import (
     FINISHED,
     FITS_NO_WORKER,
     GROUP_LABEL,
+    QUOTA_RESERVED,
     Finish,
     Workload,
     WorkloadStatus,
@@ -69,6 +70,7 @@ from multikueue.quota.cache.status import check_names, flavor_names
 from multikueue.quota.requests.matching import is_selected
 from multikueue.store.caches.cache import ByName, Cache, Indexer
 from multikueue.store.caches.ceilings import Ceilings
+from multikueue.store.caches.closed_queues import ClosedQueues
 from multikueue.store.caches.ended import EndedCopies
 from multikueue.store.caches.hub_scores import HubScores
 from multikueue.store.caches.jobs import CONTROLLER, JobCaches, Nesting, Runtimes, controllers
@@ -188,6 +190,7 @@ class State:
         self.releases = OnDemand()
         """Which release of Kueue workers run: their connections read it."""
         self.waits = WorkerWaits(self.workers, self.workloads, now)
+        self.closed_queues = ClosedQueues(self.leading_to, lambda keys: self._look_at_those_waiting(keys, queues))
         self.cohorts: Cache[Cohort] = Cache()
         self.checks: Cache[AdmissionCheck] = Cache(indexes={"config": config_of})
         self.configs: Cache[MultiKueueConfig] = Cache(indexes={"cluster": clusters_of})
@@ -342,6 +345,20 @@ class State:
         name = next(iter(config_of(check)), "") if check else ""
         config = self.configs.get(ObjectKey("", name))
         return clusters_of(config) if config else ()
+
+    def leading_to(self, cluster: str) -> Iterator[ObjectKey]:
+        """The LocalQueues whose jobs may go to a cluster, if it offers their namespaces."""
+        for config in self.configs.by("cluster", cluster):
+            for check in self.checks.by("config", config.metadata.name):
+                for queue in self.cluster_queues.by("check", check.metadata.name):
+                    yield from self.local_queues.keys_by("cluster_queue", queue.metadata.name)
+
+    def _look_at_those_waiting(self, local_queues: Iterable[ObjectKey], queues: WorkQueues) -> None:
+        """Reconciles the workloads of LocalQueues that wait for a worker."""
+        for queue in local_queues:
+            for local in self.workloads.by("named", queue):
+                if local.status.cluster_name is None and (local.has(QUOTA_RESERVED) or local.has(FITS_NO_WORKER)):
+                    queues.add("workloads", local.key)
 
     def placement_for(
         self, local: Workload, *, option: str = "", may_workload_choose: bool = False

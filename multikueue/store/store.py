@@ -13,11 +13,12 @@ from typing import Any, Protocol, TypeVar
 
 from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.kind import Kind
-from multikueue.api.kueue.queues import LabelSelector
-from multikueue.api.kueue.workload import FINISHED, Workload, WorkloadStatus
+from multikueue.api.kueue.queues import ClusterQueue, LabelSelector, LocalQueue
+from multikueue.api.kueue.workload import FINISHED, QUOTA_RESERVED, Workload, WorkloadStatus
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.dispatch.remote import Asked
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
+from multikueue.quota.cache.status import check_names
 from multikueue.quota.engine import Engine
 from multikueue.store.caches.cache import Cache, Failed, ignore
 from multikueue.store.event_handlers import concerned, triggers
@@ -27,6 +28,7 @@ from multikueue.store.queues import Key, Queue, WorkQueues
 from multikueue.store.state import State, workers_named_by
 from multikueue.store.workers.known_objects import prebuilt_key
 from multikueue.store.workers.worker import FOREVER, WorkerAspect, WorkerView
+from multikueue.workload.nomination.foresight import is_told_closed
 
 __all__ = ["Store", "WorkerObserver", "Write", "Writes"]
 
@@ -96,6 +98,8 @@ class Store(State):
         self.secrets.follow(partial(self._changed, triggers.SECRET))
         self.profiles.follow(partial(self._changed, triggers.PROFILE))
         self.priority_classes.follow(partial(self._changed, triggers.PRIORITY_CLASS))
+        self.local_queues.follow(self._route_changed)
+        self.cluster_queues.follow(self._checks_changed)
 
     # The manager cluster.
 
@@ -180,6 +184,15 @@ class Store(State):
         moved = tuple(self.engine.observe(old, new, self.now()))
         self._look_again(rows, Change(old, new, moved=moved))
 
+    def _route_changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
+        """Workers may lack a LocalQueue that begins to lead there."""
+        if new is not None and (old is None or old.spec.cluster_queue != new.spec.cluster_queue):
+            self._checks_changed(None, self.cluster_queues.get(ObjectKey("", new.spec.cluster_queue)))
+
+    def _checks_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+        if new is not None and (old is None or check_names(old) != check_names(new)):
+            self.closed_queues.doubt(self.clusters_for(self.queue_check(new)))
+
     def _fleet_changed(self, rows: Table[T], old: T | None, new: T | None) -> None:
         self.fleets.clear()
         self._look_again(rows, Change(old, new))
@@ -261,6 +274,7 @@ class Store(State):
             return False
         del self.workers[name]
         self.ceilings.forget(name)
+        self.closed_queues.forget_worker(name)
         self.rooms.forget_worker(name)
         self.releases.forget_worker(name)
         self.waits.forget_worker(name)
@@ -286,6 +300,9 @@ class Store(State):
         is_between = (old is None or new is None) and key in self.written
         if is_between or not self.plans.is_expected(old, seen, worker.name, worker.expectations.is_creating(key)):
             self._look_again(triggers.COPY, change)
+        told = new.condition(QUOTA_RESERVED) if new is not None else None
+        if told is not None and told.status == "False" and is_told_closed(told.message):
+            self.closed_queues.doubt((worker.name,))
         if new is not None and self.ceilings.heard(worker.name, new):
             self.look_at_judged(worker, new.metadata.namespace)
         self._tidy(key)

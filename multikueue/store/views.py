@@ -104,6 +104,7 @@ class Views(msgspec.Struct, frozen=True):
             check=check.metadata.name if check else "",
             remotes=remotes,
             fleet=fleet,
+            closed=store.closed_queues.of(queue_of(workload)) if workload is not None and store.closed_queues else {},
             problem=self._problem(workload, own) if workload and not rules.is_dispatcher_only else "",
             own_job=job,
             job_key=job_key,

@@ -132,6 +132,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
       ours; in the order of the MultiKueueConfig, then those outside it.
     - `fleet`: the whole configuration, the same for all workloads. The reasons against one worker for this workload are in
       its remote.
+    - `closed`: the workers where nothing in its queue can run, as is known, each with the reason.
     - `problem`: why the workload cannot be dispatched at all (no adapter, not managed by us), in Kueue's words.
     - `own_job`: its job on the manager cluster; None: there is none, or it is not seen yet. `job_key`: of what kind and name.
     - `may_copy_job`: False before the local job has been seen, and until it is fully stopped after an earlier
@@ -165,6 +166,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     check: str = ""
     remotes: tuple[Remote, ...] = ()
     fleet: Fleet = NO_FLEET
+    closed: Mapping[str, str] = {}
     problem: str = ""
     own_job: AnyJob | None = None
     job_key: JobKey | None = None
@@ -371,8 +373,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def shown(self) -> Fleet:
-        """The fleet for this workload: workers that cannot take it are not usable."""
+        """The fleet for this workload: workers that cannot take it are not usable. A queue that closes takes nothing from a
+        worker that has something of this attempt."""
         taken = {r.cluster: excerpt(r.unfit.text) for r in self.remotes if r.unfit is not None}
+        if self.closed:  # rarely
+            taken |= {n: excerpt(why) for n, why in self.closed.items() if not self.has_something(self.remote(n))}
         for cluster, lack in self.lacks.items():
             taken[cluster] = f"can never hold it: {lack}"
         return self.fleet.but_for(taken) if taken else self.fleet
@@ -385,6 +390,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             if remote.never and remote.is_reachable and remote.is_configured and self.is_current(remote.workload):
                 found[remote.cluster] = remote.never
         return found
+
+    def has_something(self, remote: Remote | None) -> bool:
+        """Whether a worker has, or may have, something of this attempt."""
+        if remote is None:
+            return False
+        return remote.asked is not None or self.is_current(remote.workload) or self.is_current(remote.job)
 
     def remote(self, cluster: str) -> Remote | None:
         for remote in self.remotes:  # a plain loop: asked for each nominated worker, again and again

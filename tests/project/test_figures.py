@@ -7,8 +7,8 @@ import pytest
 from tests.project.figures import figures, words
 
 MOST = {
-    "modules": 373,
-    "lines": 69_850,
+    "modules": 374,
+    "lines": 70_400,
     "settings": 111,
     "methods of a class, at most": 36,
     "parameters of a function, at most": 9,

@@ -334,6 +334,24 @@ async def test_f9_a_worker_without_the_queue_is_passed_over_and_named(crew: Team
     await eventually(lambda: _names_the_missing_queue(crew), timeout=20)
 
 
+async def test_f9_a_worker_without_the_queue_gets_no_more_copies_and_the_next_job_once_it_has_the_queue(
+    crew: Team,
+) -> None:
+    """The first copy there says so to the manager, and stays; others do not come."""
+    queue = await crew.clients[SICK].get(LOCAL_QUEUE, "main", crew.namespace)
+    await crew.stop("worker1", "worker2")
+    await crew.clients[SICK].delete(LOCAL_QUEUE, "main", crew.namespace)
+    await crew.submit("waits")
+    await eventually(lambda: _names_the_missing_queue(crew), timeout=20)
+    await crew.submit("next")
+    assert SICK not in await crew.waiting(2, "next")
+    assert SICK in await crew.copies("waits")
+    await crew.clients[SICK].create(
+        objects.local_queue("main", crew.namespace, cluster_queue=queue["spec"]["clusterQueue"])
+    )
+    assert await crew.runs_on("next") == SICK
+
+
 async def _names_the_missing_queue(crew: Team) -> bool:
     message: str = (await crew.check("waits"))["message"]
     return f"{crew.cluster(SICK)}: LocalQueue main doesn't exist" in message

@@ -869,3 +869,43 @@ def test_a_worker_that_is_needed_is_not_forgotten(need: Callable[[Store], None])
     assert not store.forget_worker("w9")
     assert "w9" in store.workers
     assert not store.forget_worker("one that was never there")
+
+
+# Queues of workers.
+
+
+def test_a_worker_is_doubted_when_a_queue_begins_to_lead_there_and_when_a_copy_says_that_its_queue_is_closed() -> None:
+    store, _ = stored()
+    doubts: list[bool] = []
+    store.closed_queues.when_doubted("w1", doubts.append)
+    assert doubts == [True]
+    store.local_queues.upsert(local_queue("another", "cq").build())
+    assert doubts == [True] * 2
+    store.local_queues.upsert(local_queue("elsewhere", "nowhere").build())
+    assert doubts == [True] * 2
+    store.cluster_queues.upsert(cluster_queue("cq").version(9).checks().build())
+    store.cluster_queues.upsert(cluster_queue("cq").version(10).checks("mk").build())
+    assert doubts == [True] * 3
+    copy = workload("wl").queue("lq").origin()
+    store.worker("w1").workloads.upsert(copy.unreserved(message="no room").build())
+    assert doubts == [True] * 3
+    store.worker("w1").workloads.upsert(copy.version(9).unreserved(message="LocalQueue lq doesn't exist").build())
+    assert doubts == [True] * 4
+
+
+def test_a_queue_that_closes_or_opens_wakes_the_workloads_that_wait_for_a_worker() -> None:
+    store, noted = stored()
+    queues = store.closed_queues
+    queues.when_doubted("w1", lambda _is_doubted: None)
+    seen = queues.watch("w1", [("clusterqueues", ""), ("localqueues", "")])
+    store.workloads.upsert(local().version(9).reserved("cq").build())
+    store.workloads.upsert(workload("waits-for-quota").queue("main").build())
+    store.workloads.upsert(workload("won").queue("main").reserved("cq").cluster_name("w2").build())
+    noted.keys.clear()
+    seen.report("clusterqueues", "", stands=True)
+    seen.report("localqueues", "", stands=True)
+    assert noted.keys == ["workload wl"]
+    assert case_in(store).closed == {"w1": "LocalQueue main doesn't exist"}
+    queues.unwatch("w1", seen)
+    assert noted.keys == ["workload wl"] * 2
+    assert case_in(store).closed == {}

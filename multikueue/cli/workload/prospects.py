@@ -38,7 +38,7 @@ from multikueue.store.caches.ceilings import Ceilings
 from multikueue.store.workers.watch_scope import namespaces_of
 from multikueue.workload.fit import named_in
 from multikueue.workload.nomination.foresight import QueuesThere, foresee, requested
-from multikueue.workload.nomination.prospects import Prospect, State, away, waiting
+from multikueue.workload.nomination.prospects import Prospect, State, away, waiting, with_cell
 
 if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
@@ -58,6 +58,7 @@ CLUSTER_TIMEOUT = timedelta(seconds=10)
 ASKING = "asking clusters"
 
 WORKERS = (Column("CLUSTER"), Column("ANSWER"), Column("PLACE"), Column("MESSAGE"))
+REPAIR = Column("REPAIR")
 
 _MEETS_ITS_POLICIES = tuple(
     state.value for state in (State.HAS_IT, State.WAITS, State.NOT_ASKED, State.NEVER, State.LACKS_QUEUE)
@@ -66,8 +67,12 @@ _MEETS_ITS_POLICIES = tuple(
 
 
 def print_workers(workers: Iterable[Prospect], output: Form) -> None:
+    """With a column of repairs if a worker is left out."""
+    shown = [*workers]
+    columns = (*WORKERS, REPAIR) if any(each.repair for each in shown) else WORKERS
+    rows = [(each.cluster, each.state, str(each.place or ""), each.message, each.repair) for each in shown]
     heading("Workers")
-    print_table(WORKERS, [(each.cluster, each.state, str(each.place or ""), each.message) for each in workers], output)
+    print_table(columns, [row[: len(columns)] for row in rows], output)
 
 
 # --- looking ---------------------------------------------------------------------------------------------------------
@@ -88,7 +93,8 @@ async def ask_workers(
         manager, reach, local, {each.cluster: each for each in told or ()}, settings, is_told=told is not None
     )
     names = await inquiry.names()
-    inquiry.found, failures = await each(ASKING, names, inquiry.ask)
+    found, failures = await each(ASKING, names, inquiry.ask)
+    inquiry.found = [with_cell(one, local) for one in found]
     if failures:  # the manager cluster's own
         raise failures[0]
     return inquiry
@@ -141,7 +147,7 @@ class Inquiry:
 
     def has_lost(self, name: str, why: str) -> None:
         """This worker does not answer here, whatever the manager says of it."""
-        gone = _prospect(name, State.UNREACHABLE, why)
+        gone = with_cell(_prospect(name, State.UNREACHABLE, why), self.local)
         self.found = [gone if each.cluster == name else each for each in self.found]
 
     @property

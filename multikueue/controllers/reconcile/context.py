@@ -40,7 +40,8 @@ from multikueue.workload.handlers.outcome import Outcome
 
 
 class Followed:
-    """Owner: `controllers.quota.capacity`. The connection of a worker watches the worker's queues while it is among them."""
+    """The connection of a worker watches the worker's queues while it is among these. Owner of those whose quotas are followed:
+    `controllers.quota.capacity`; of those that are doubted: the connection itself."""
 
     def __init__(self) -> None:
         self._names: frozenset[str] = frozenset()

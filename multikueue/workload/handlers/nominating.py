@@ -28,6 +28,10 @@ STUCK_AFTER = timedelta(seconds=5)
 """How long a copy must be inadmissible on its worker before the workload says so."""
 
 
+_NAMED = 10
+"""Workers in that message: a fleet may have hundreds."""
+
+
 def nominating(case: Case) -> Outcome:
     """Carry out the strategy's nomination. Without a result for the present state nothing changes: each change that makes
     a result stale has the strategy called again."""
@@ -81,12 +85,9 @@ def _barred(case: Case, nomination: Nomination) -> frozenset[str]:
     unusable = frozenset(nomination.clusters).difference(usable(case))
     if not unusable:  # nearly always
         return unusable
-    return frozenset(r.cluster for r in case.remotes if r.cluster in unusable and r.is_reachable and not _has(case, r))
-
-
-def _has(case: Case, remote: Remote) -> bool:
-    """Whether a worker has, or may have, something of this attempt."""
-    return remote.asked is not None or case.is_current(remote.workload) or case.is_current(remote.job)
+    return frozenset(
+        r.cluster for r in case.remotes if r.cluster in unusable and r.is_reachable and not case.has_something(r)
+    )
 
 
 def _gate(case: Case, yielding: frozenset[str]) -> tuple[tuple[Desired, ...], timedelta | None]:
@@ -145,19 +146,23 @@ def _camel(name: str) -> str:
 
 
 def _stuck(case: Case, wanted: tuple[str, ...]) -> tuple[str, timedelta | None]:
-    """A message on copies that have been inadmissible for STUCK_AFTER, and when to look at the others again.
+    """A message on copies that have been inadmissible for STUCK_AFTER and on workers that get none since the queue there is
+    closed, and when to look at the other copies again.
 
     A copy is inadmissible if a queue is missing or stopped on its worker: QuotaReserved=False says so by its reason.
     The message is delayed: most workloads are admitted elsewhere at once, and it would cost each of them a write.
     """
     copies = [r for r in case.remotes if r.workload is not None and r.cluster in wanted]
     found = {r.cluster: c for r in copies if (c := _inadmissible(r))}
-    if not found:
+    if not found and not case.closed:
         return "", None
     due = {name: min(c.last_transition_time or case.now, case.now) + STUCK_AFTER for name, c in found.items()}
-    shown = ", ".join(f"{name}: {excerpt(found[name].message)}" for name in found if due[name] <= case.now)
+    told = {name: found[name].message for name in found if due[name] <= case.now}
+    told |= {name: why for name, why in case.closed.items() if name in case.fleet.order and name not in wanted}
+    shown = ", ".join(f"{name}: {excerpt(told[name])}" for name in [*told][:_NAMED])
+    more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
     later = min((when - case.now for when in due.values() if when > case.now), default=None)
-    return (f"Waiting for admission; not possible on {shown}" if shown else ""), later
+    return (f"Waiting for admission; not possible on {shown}{more}" if shown else ""), later
 
 
 def _inadmissible(remote: Remote) -> Condition | None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.kueue.workload import Workload, queue_of, workload_spec
-from multikueue.api.meta import ObjectKey, Value
+from multikueue.api.meta import ObjectKey, Value, find_condition
 from multikueue.api.values.foreign import answer_or, excerpt
 from multikueue.api.values.quantity import render
 from multikueue.quota.cache.tree import CellQuota, quotas
 from multikueue.quota.requests.amounts import Demand
-from multikueue.workload.nomination.prospects import Prospect, State
+from multikueue.workload.nomination.prospects import Prospect, State, lacking
 
-__all__ = ["QueuesThere", "Requests", "excess", "foresee", "requested"]
+__all__ = ["QueuesThere", "Requests", "closed", "excess", "foresee", "is_told_closed", "requested", "why_inactive"]
+
+_TOLD_CLOSED = re.compile(r"(?:Local|Cluster)Queue \S+ (?:doesn't exist|is inactive)\b")
+"""Of a copy, by Kueue in its condition."""
+
+_STOPPED = "Stopped"
+"""The reason of a ClusterQueue's condition Active while its stop policy holds it."""
 
 Requests = Mapping[str, int]
 """Counted amounts of all pods of a pod set, by resource."""
@@ -22,25 +30,55 @@ Requests = Mapping[str, int]
 class QueuesThere(Value, frozen=True):
     """The queues of a worker: where its LocalQueues lead, and its ClusterQueues by name."""
 
-    routes: Mapping[ObjectKey, str]
+    local: Mapping[ObjectKey, LocalQueue]
     shared: Mapping[str, ClusterQueue]
 
     @classmethod
     def of(cls, local_queues: Iterable[LocalQueue], cluster_queues: Iterable[ClusterQueue]) -> QueuesThere:
-        routes = {each.key: each.spec.cluster_queue for each in local_queues}
-        return cls(routes=routes, shared={each.metadata.name: each for each in cluster_queues})
+        local = {each.key: each for each in local_queues}
+        return cls(local=local, shared={each.metadata.name: each for each in cluster_queues})
+
+    def behind(self, queue: ObjectKey) -> ClusterQueue | None:
+        """The ClusterQueue that a LocalQueue leads to; None if either is missing."""
+        found = self.local.get(queue)
+        return self.shared.get(found.spec.cluster_queue) if found is not None else None
 
 
 def foresee(cluster: str, workload: Workload, pod_sets: Sequence[Requests], there: QueuesThere) -> Prospect:
     """The prospect on a worker that was not asked yet. `pod_sets`: as `requested` has them. A queue that makes no sense rules
     nothing out."""
     key = queue_of(workload)
-    if key not in there.routes:
-        message = f"LocalQueue {key.name} doesn't exist"
-        return Prospect(cluster=cluster, state=State.LACKS_QUEUE.value, message=message)
-    queue = there.shared.get(there.routes[key])
+    queue, why = there.behind(key), closed(key, there.local.get(key), there.behind(key))
+    if why:
+        return Prospect(cluster=cluster, state=lacking(why).value, message=excerpt(why))
     most = answer_or(lambda: excess(pod_sets, queue), "") if queue is not None else ""
     return Prospect(cluster=cluster, state=(State.NEVER if most else State.NOT_ASKED).value, message=excerpt(most))
+
+
+def closed(key: ObjectKey, queue: LocalQueue | None, behind: ClusterQueue | None) -> str:
+    """Why no workload of a worker's LocalQueue of that name can run, in Kueue's words; empty if one may. `behind`: its
+    ClusterQueue. A queue that somebody has stopped is not closed: workloads wait in it for their turn."""
+    if queue is None:
+        return f"LocalQueue {key.name} doesn't exist"
+    if behind is None:
+        return f"ClusterQueue {queue.spec.cluster_queue} doesn't exist"
+    return why_inactive(behind)
+
+
+def why_inactive(queue: ClusterQueue) -> str:
+    """Why a ClusterQueue admits nothing, such as a flavor that is missing; empty if it may, or if nobody has looked at it."""
+    active, words = find_condition(queue.status.conditions, ACTIVE), f"ClusterQueue {queue.metadata.name} is inactive"
+    if queue.metadata.deletion_timestamp is not None:
+        return f"{words} (it is being deleted)"
+    if active is None or active.status != "False" or active.reason == _STOPPED:
+        return ""
+    why = (active.message or active.reason).rstrip(". ")
+    return f"{words} ({why})" if why else words
+
+
+def is_told_closed(message: str) -> bool:
+    """Whether the words are those of a queue that is missing or inactive."""
+    return _TOLD_CLOSED.match(message) is not None
 
 
 def requested(demand: Demand, workload: Workload) -> list[Requests]:

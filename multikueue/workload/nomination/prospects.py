@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 
+from msgspec.structs import replace
+
 from multikueue.api.kueue.admission_checks import ACTIVE
-from multikueue.api.kueue.workload import ADMITTED, FITS_NO_WORKER, QUOTA_RESERVED
+from multikueue.api.kueue.workload import (
+    ADMITTED,
+    FITS_NO_WORKER,
+    QUOTA_RESERVED,
+    Workload,
+    any_owner_of,
+    queue_of,
+)
 from multikueue.api.meta import Condition, Time, Value, find_condition
 from multikueue.api.multikueue.clusters import MultiKueueCluster
 from multikueue.api.values.foreign import excerpt
@@ -15,7 +24,7 @@ from multikueue.strategy import Worker
 from multikueue.workload.case import Case
 from multikueue.workload.fit import named_in
 
-__all__ = ["Prospect", "State", "away", "prospects", "waiting"]
+__all__ = ["Prospect", "State", "away", "lacking", "prospects", "waiting", "with_cell"]
 
 
 class State(Enum):
@@ -27,6 +36,7 @@ class State(Enum):
     UNREACHABLE = "cannot be reached"
     CORDONED = "is cordoned"
     LACKS_QUEUE = "lacks the LocalQueue"
+    CLOSED_QUEUE = "admits nothing from the queue"
     LACKS_KIND = "lacks the kind"
     CLOSED = "does not offer the namespace"
     NEVER = "can never hold it"
@@ -36,13 +46,38 @@ class State(Enum):
 
 class Prospect(Value, frozen=True):
     """One worker. `place` is the copy's position among the pending workloads of its queue there; 0: unknown. `since`: when
-    it went away, if it cannot be reached and that is known."""
+    it went away, if it cannot be reached and that is known. Of one that is left out, `queue` and `kind` are those of the
+    workload that keep it from there, and `repair` is what helps: a command, or a few words."""
 
     cluster: str
     state: str
     place: int = 0
     message: str = ""
     since: Time | None = None
+    queue: str = ""
+    kind: str = ""
+    repair: str = ""
+
+
+_REPAIRS: Mapping[str, str] = {
+    State.UNREACHABLE.value: "multikueue clusters check {cluster}",
+    State.CORDONED.value: "multikueue clusters uncordon {cluster}",
+    State.LACKS_QUEUE.value: "multikueue queues sync {cluster} -n {namespace}",
+    State.CLOSED_QUEUE.value: "multikueue queues list -n {namespace} --workers",
+    State.LACKS_KIND.value: "install {kind} there, or grant rights on it: multikueue clusters check {cluster}",
+    State.CLOSED.value: "multikueue clusters register {cluster} --run-in {namespace}",
+}
+
+
+def with_cell(found: Prospect, workload: Workload) -> Prospect:
+    """The same, of a worker that is left out with the cell that says so: the workload's queue and kind, and the repair."""
+    repair = _REPAIRS.get(found.state)
+    if repair is None:
+        return found
+    owner, key = any_owner_of(workload), queue_of(workload)
+    kind = owner.kind if owner is not None else "Workload"
+    text = repair.format(cluster=found.cluster, namespace=key.namespace, kind=kind)
+    return replace(found, queue=str(key), kind=kind, repair=text)
 
 
 def away(cluster: MultiKueueCluster) -> Prospect | None:
@@ -57,13 +92,21 @@ def away(cluster: MultiKueueCluster) -> Prospect | None:
 def waiting(told: Condition | None) -> tuple[State, str]:
     """The state of a worker whose Kueue has set this condition QuotaReserved on the copy, and its words."""
     message = told.message if told is not None else ""
-    is_missing = message.startswith("LocalQueue ") and message.rstrip(".").endswith("doesn't exist")
-    return State.LACKS_QUEUE if is_missing else State.WAITS, message
+    return (State.LACKS_QUEUE if _is_missing(message) else State.WAITS), message
+
+
+def lacking(why: str) -> State:
+    """The state of a worker whose queue admits nothing, for the reason that `foresight.closed` gives."""
+    return State.LACKS_QUEUE if _is_missing(why) else State.CLOSED_QUEUE
+
+
+def _is_missing(message: str) -> bool:
+    return message.startswith("LocalQueue ") and message.rstrip(".").endswith("doesn't exist")
 
 
 def prospects(case: Case) -> tuple[Prospect, ...]:
     """The prospects by worker of the MultiKueueConfig, in its order; last the worker that has it, if it is no more of them."""
-    return tuple(_prospects(case))
+    return tuple(with_cell(each, case.local) for each in _prospects(case))
 
 
 def _prospects(case: Case) -> Iterator[Prospect]:
@@ -93,6 +136,8 @@ def _state(case: Case, worker: Worker, remote: Remote | None) -> tuple[State, st
         return State.CORDONED, ""
     if not worker.usable:
         return State.UNREACHABLE, worker.why
+    if worker.name in case.closed and not case.has_something(remote):
+        return lacking(case.closed[worker.name]), case.closed[worker.name]
     if remote is not None and remote.unfit is not None:
         return State.UNFIT, remote.unfit.text
     known = case.local.condition(FITS_NO_WORKER)  # its copies are gone by now, and what they told is kept there

@@ -87,10 +87,10 @@ def test_one_that_is_busy_and_its_place_there(fleet: World, cli: Run) -> None:
     assert rows(result.lines) == [
         "Pending: it has quota, and waits for its place on worker (number 2 there).",
         "Workers",
-        "CLUSTER ANSWER PLACE MESSAGE",
-        "worker waits there 2 1 more needed",
-        "gone cannot be reached - no answer",
-        "resting is cordoned - -",
+        "CLUSTER ANSWER PLACE MESSAGE REPAIR",
+        "worker waits there 2 1 more needed -",
+        "gone cannot be reached - no answer multikueue clusters check gone",
+        "resting is cordoned - - multikueue clusters uncordon resting",
     ]
     assert fleet.manager.sent == fleet.worker.sent == []
 
@@ -119,7 +119,7 @@ def test_what_fitted_nowhere_needs_no_look_at_a_worker(fleet: World, cli: Run) -
     fleet.worker.revoke(ADMIN_TOKEN)
     lines = rows(cli("why", "-n", "a", "big").lines)
     assert lines[0] == "Pending: resting is cordoned, and no other worker takes it."
-    assert f"worker can never hold it - {LACK}" in lines
+    assert f"worker can never hold it - {LACK} -" in lines
 
 
 def test_a_worker_that_was_not_asked_and_one_without_the_kind(fleet: World, cli: Run) -> None:
@@ -130,7 +130,11 @@ def test_a_worker_that_was_not_asked_and_one_without_the_kind(fleet: World, cli:
     owned = workload("big", namespace="a").queue("main").reserved("cq").check().nominated("worker").owner_job("train")
     fleet.manager.add(kinds.WORKLOADS, owned.build())
     fleet.worker.served = {}
-    assert "worker lacks the kind - Job (batch/v1) is not served there" in rows(cli("why", "-n", "a", "big").lines)
+    repair = "install Job there, or grant rights on it: multikueue clusters check worker"
+    lines = rows(cli("why", "-n", "a", "big").lines)
+    assert f"worker lacks the kind - Job (batch/v1) is not served there {repair}" in lines
+    worker = json.loads(cli("why", "-n", "a", "big", "-o", "json").out)["workers"][0]
+    assert (worker["queue"], worker["kind"], worker["repair"]) == ("a/main", "Job", repair)
 
 
 def test_one_that_could_not_hold_what_waits_for_quota(fleet: World, cli: Run) -> None:

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from multikueue.api import kinds
-from multikueue.api.kinds import JOBS
+from multikueue.api.kinds import CLUSTER_QUEUES, JOBS
 from multikueue.api.kueue.workload import FITS_NO_WORKER
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.workers.clusters import Reports
@@ -152,9 +152,9 @@ def held(line: Line) -> set[str]:
 
 
 def paths(server: WorkerServer) -> set[str]:
-    """Where it was looked."""
+    """Where it was looked, but for what belongs to no namespace."""
     found = {path for _, method, path in server.asked if method in ("GET", "WATCH")}
-    return found - {"/api", "/api/v1/namespaces/kube-system"}
+    return found - {"/api", "/api/v1/namespaces/kube-system", CLUSTER_QUEUES.path()}
 
 
 async def test_each_namespace_is_looked_at_by_itself_and_all_are_known_together() -> None:

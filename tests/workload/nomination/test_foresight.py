@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import starmap
+
 import pytest
 
 from multikueue.api.values.foreign import LONGEST_EXCERPT
@@ -52,13 +54,38 @@ def test_only_what_no_queue_could_ever_use_is_too_much(made: ClusterQueueBuilder
         pytest.param("lq", State.NOT_ASKED, "", id="it may fit"),
         pytest.param("small", State.NEVER, "cpu 2 of 1 at most in flavor default", id="the queue there is too small"),
         pytest.param("gone", State.LACKS_QUEUE, "LocalQueue gone doesn't exist", id="the queue is not there"),
-        pytest.param("lost", State.NOT_ASKED, "", id="the queue leads nowhere there, which nobody can judge"),
+        pytest.param("lost", State.CLOSED_QUEUE, "ClusterQueue nowhere doesn't exist", id="it leads nowhere there"),
+        pytest.param("off", State.NOT_ASKED, "", id="it is stopped there, and workloads wait in it"),
+        pytest.param("held", State.NOT_ASKED, "", id="where it leads is stopped"),
+        pytest.param(
+            "going",
+            State.CLOSED_QUEUE,
+            "ClusterQueue going is inactive (it is being deleted)",
+            id="where it leads goes",
+        ),
+        pytest.param(
+            "broken",
+            State.CLOSED_QUEUE,
+            "ClusterQueue broken is inactive (Can't admit new workloads: references missing ResourceFlavor(s): a100)",
+            id="where it leads lacks a flavor",
+        ),
+        pytest.param("new", State.NOT_ASKED, "", id="nobody has looked at where it leads"),
     ],
 )
 def test_the_prospect_is_that_of_the_queue_there(name: str, state: State, message: str) -> None:
-    routes = {"lq": "theirs", "small": "tiny", "lost": "nowhere"}
-    shared = (queue().quota("default", cpu=2).build(), cluster_queue("tiny").quota("default", cpu=1).build())
-    there = QueuesThere.of((local_queue(local, to).build() for local, to in routes.items()), shared)
+    lacking = "Can't admit new workloads: references missing ResourceFlavor(s): a100."
+    routes = {"lq": "theirs", "small": "tiny", "lost": "nowhere", "new": "new"}
+    routes |= {name: name for name in ("held", "going", "broken")}
+    shared = (
+        queue().quota("default", cpu=2).active(),
+        cluster_queue("tiny").quota("default", cpu=1),
+        cluster_queue("held").stopped().active(False, reason="Stopped", message="is stopped"),
+        cluster_queue("going").deleted(),
+        cluster_queue("broken").active(False, reason="FlavorNotFound", message=lacking),
+        cluster_queue("new"),
+    )
+    local = (*starmap(local_queue, routes.items()), local_queue("off", "theirs").stopped())
+    there = QueuesThere.of((each.build() for each in local), (each.build() for each in shared))
 
     found = foresee("w1", workload("w").queue(name).build(), [{"cpu": 2000}], there)
 

@@ -12,7 +12,7 @@ from multikueue.api.kueue.workload import FITS_NO_WORKER
 from multikueue.dispatch.remote import Remote
 from multikueue.testing import NOW
 from multikueue.workload.nomination.prospects import prospects
-from tests.workload.builders import admitted_copy, away, but, case_of, copy, pending, reserved, won, worker
+from tests.workload.builders import BOTH, admitted_copy, away, but, case_of, copy, pending, reserved, won, worker
 
 PROSPECTS = {
     "nobody has asked it": (worker("w1"), "was not asked yet", ""),
@@ -32,6 +32,40 @@ PROSPECTS = {
 def test_a_worker(remote: Remote, state: str, message: str) -> None:
     (found,) = prospects(case_of(reserved().nominated("w1"), remote))
     assert (found.cluster, found.state, found.message) == ("w1", state, message)
+
+
+@pytest.mark.parametrize(
+    ("remote", "why", "state"),
+    [
+        pytest.param(worker("w1"), "LocalQueue main doesn't exist", "lacks the LocalQueue", id="it lacks the queue"),
+        pytest.param(
+            worker("w1"), "ClusterQueue theirs is inactive", "admits nothing from the queue", id="it is inactive"
+        ),
+        pytest.param(
+            worker("w1", copy().unreserved(message="no room")),
+            "ClusterQueue theirs is inactive",
+            "waits there",
+            id="it has a copy",
+        ),
+        pytest.param(
+            worker("w1", copy("earlier")),
+            "ClusterQueue theirs is inactive",
+            "admits nothing from the queue",
+            id="an old copy",
+        ),
+    ],
+)
+def test_a_queue_that_admits_nothing_is_told_where_nothing_is_there(remote: Remote, why: str, state: str) -> None:
+    (found,) = prospects(case_of(reserved(), remote, closed={"w1": why}))
+    assert found.state == state
+
+
+def test_the_cell_of_a_worker_that_is_left_out_has_queue_kind_and_repair() -> None:
+    left_out, asked = prospects(case_of(reserved(), *BOTH, closed={"w1": "LocalQueue main doesn't exist"}))
+    assert (left_out.queue, left_out.kind) == ("default/main", "Job")
+    assert left_out.message == "LocalQueue main doesn't exist"
+    assert left_out.repair == "multikueue queues sync w1 -n default"
+    assert (asked.queue, asked.kind, asked.repair) == ("", "", "")
 
 
 def test_what_is_true_of_a_worker_for_everybody_is_told_where_nothing_is_there() -> None:

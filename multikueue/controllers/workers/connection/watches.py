@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
-from itertools import product
+from itertools import cycle, product
 from typing import Any, TypeVar
 
 import anyio
@@ -24,7 +25,7 @@ from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.kueue.workload import ORIGIN_LABEL
 from multikueue.api.meta import Object
 from multikueue.api.values.foreign import answer_or
-from multikueue.controllers.reconcile.context import ReconcileContext
+from multikueue.controllers.reconcile.context import Followed, ReconcileContext
 from multikueue.controllers.workers.connection.health import Health
 from multikueue.kube.client import Client
 from multikueue.kube.cluster_client import WatchingClient
@@ -32,11 +33,15 @@ from multikueue.kube.reflector import Reflector
 from multikueue.kube.transport.loop_share import LoopShare
 from multikueue.quota.capacity.offers import WorkerQueues
 from multikueue.runtime import first
-from multikueue.store.caches.cache import Cache, ignore
+from multikueue.store.caches.cache import Cache
+from multikueue.store.caches.closed_queues import SeenQueues
 from multikueue.store.workers.watch_scope import is_needed
 from multikueue.store.workers.worker import WorkerView
 
 __all__ = ["QueueWatches", "RoomWatches", "Watches", "selector", "watched"]
+
+DOUBTED_AGAIN = timedelta(seconds=2)
+"""The shortest time between two looks at the queues of a worker for a doubt: each lists them."""
 
 
 @dataclass(slots=True)
@@ -146,34 +151,72 @@ T = TypeVar("T", bound=Object)
 
 @dataclass(slots=True)
 class QueueWatches:
-    """Owner: the worker's connection. The worker's name goes to the queue `capacity` once its quotas may be others.
+    """Owner: the worker's connection. They run while the worker is followed or doubted.
 
-    They say when to read the worker, and nothing else: what was read counts (`controllers.quota.capacity`). So their
-    failure is no trouble of the worker, and a worker that refuses them is read at intervals.
+    Of a worker that is followed they say when to read it: its name goes to the queue `capacity` once its quotas may be others,
+    and what was read counts (`controllers.quota.capacity`). Of each they say which of the manager's queues are closed there
+    (`store.caches.closed_queues`). Their failure is no trouble of the worker: one that refuses them is read at intervals, and
+    none of its queues is known to be closed.
     """
 
     context: ReconcileContext
     worker: str
     namespaces: tuple[str, ...]
+    _doubts: Followed = field(default_factory=Followed)
 
     async def run(self, client: WatchingClient, share: LoopShare) -> None:
-        """Watches while the worker is followed, forever. `share` is what that may take of the event loop."""
-        followed = self.context.followed
+        """Watches while the worker is followed or doubted, forever. `share` is what that may take of the event loop."""
+        self.context.store.closed_queues.when_doubted(self.worker, self._doubt)
+        pause = timedelta()
         while True:
-            await followed.until(self.worker, is_followed=True)
             await first(
-                partial(followed.until, self.worker, is_followed=False),
-                partial(self._watch, client, share),
+                partial(self.context.followed.until, self.worker, is_followed=True), partial(self._until_doubted, pause)
             )
+            await first(self._until_settled, partial(self._watch, client, share))
+            pause = DOUBTED_AGAIN
+
+    def _doubt(self, is_doubted: bool) -> None:
+        self._doubts.put((self.worker,) if is_doubted else ())
+
+    async def _until_doubted(self, pause: timedelta) -> None:
+        await anyio.sleep(pause.total_seconds())
+        await self._doubts.until(self.worker, is_followed=True)
+
+    async def _until_settled(self) -> None:
+        """Returns once the worker is neither followed nor doubted."""
+        for reasons in cycle((self.context.followed, self._doubts)):
+            await reasons.until(self.worker, is_followed=False)
+            if self.worker not in self.context.followed and self.worker not in self._doubts:
+                return
 
     async def _watch(self, client: WatchingClient, share: LoopShare) -> None:
-        cluster_queues: Cache[ClusterQueue] = Cache(self._telling(_quotas))
-        local_queues: Cache[LocalQueue] = Cache(self._telling(_route))
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(Reflector(client, CLUSTER_QUEUES, cluster_queues, on_state=ignore, share=share).run)
-            for namespace in self.namespaces:
-                watch = Reflector(client, LOCAL_QUEUES, local_queues, namespace=namespace, on_state=ignore, share=share)
-                tasks.start_soon(watch.run)
+        known = self.context.store.closed_queues
+        watches: list[tuple[Kind[Any], str]] = [
+            (CLUSTER_QUEUES, ""),
+            *((LOCAL_QUEUES, namespace) for namespace in self.namespaces),
+        ]
+        seen = known.watch(self.worker, ((kind.plural, namespace) for kind, namespace in watches))
+        seen.cluster_queues.observe(self._telling(_quotas))
+        seen.local_queues.observe(self._telling(_route))
+        try:
+            async with anyio.create_task_group() as tasks:
+                for kind, namespace in watches:
+                    tasks.start_soon(self._reflector(client, share, seen, kind, namespace).run)
+        finally:
+            known.unwatch(self.worker, seen)
+
+    def _reflector(
+        self, client: WatchingClient, share: LoopShare, seen: SeenQueues, kind: Kind[Any], namespace: str
+    ) -> Reflector[Any]:
+        cache: Cache[Any] = seen.local_queues if kind is LOCAL_QUEUES else seen.cluster_queues
+
+        def on_state(is_healthy: bool, _why: str) -> None:
+            seen.report(kind.plural, namespace, stands=is_healthy)
+            if reflector.refused:
+                self._doubt(False)  # it is asked again with the next doubt
+
+        reflector: Reflector[Any] = Reflector(client, kind, cache, namespace=namespace, on_state=on_state, share=share)
+        return reflector
 
     def _telling(self, read: Callable[[T], object]) -> Callable[[T | None, T | None], None]:
         """A listener for changes of what is `read` of an object. The rest changes with each job there."""

@@ -47,7 +47,7 @@ class Watched:
 
 @asynccontextmanager
 async def watched(*, namespaces: tuple[str, ...] = EVERYWHERE, fault: Any = None) -> AsyncIterator[Watched]:
-    """Nobody follows the worker yet."""
+    """Nobody follows the worker yet, and it is doubted no more."""
     made = table(workers=1)
     have(made.workers["w1"], 100)
     made.workers["w1"].fault = fault or made.workers["w1"].fault
@@ -55,6 +55,7 @@ async def watched(*, namespaces: tuple[str, ...] = EVERYWHERE, fault: Any = None
         tasks.start_soon(QueueWatches(made.world, "w1", namespaces).run, made.workers["w1"], UNMETERED)
         worker = Watched(made)
         await worker.is_due()  # it was connected
+        made.workers["w1"].calls.clear()
         yield worker
         tasks.cancel_scope.cancel()
 
@@ -164,6 +165,89 @@ async def test_quotas_that_cannot_be_read_are_no_news_until_they_can() -> None:
         assert not await worker.is_due()
         have(worker.cluster, 5)
         assert await worker.is_due()
+
+
+# The queues that are closed.
+
+
+@asynccontextmanager
+async def doubted(
+    key: ObjectKey | None = None,
+    patch: Body | None = None,
+    *,
+    has_queues: bool = True,
+    namespaces: tuple[str, ...] = EVERYWHERE,
+    fault: Any = None,
+) -> AsyncIterator[Watched]:
+    """A worker that was just connected, with the queues of the manager or without, and with this change of one."""
+    made = table(workers=1)
+    cluster = made.workers["w1"]
+    if has_queues:
+        have(cluster, 100)
+    if key is not None and patch is not None:
+        Watched(made).change(key, patch)
+    cluster.fault = fault or cluster.fault
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(QueueWatches(made.world, "w1", namespaces).run, cluster, UNMETERED)
+        await anyio.wait_all_tasks_blocked()
+        yield Watched(made)
+        tasks.cancel_scope.cancel()
+
+
+def closed(worker: Watched) -> str:
+    return worker.table.store.closed_queues.of(LOCAL).get("w1", "")
+
+
+async def test_a_worker_that_has_all_queues_is_looked_at_once() -> None:
+    async with doubted() as worker:
+        assert asked(worker.cluster) == {
+            f"{verb} {what}queues" for verb in ("list", "watch") for what in ("cluster", "local")
+        }
+        worker.cluster.drop(kinds.LOCAL_QUEUES, LOCAL)
+        await anyio.wait_all_tasks_blocked()
+        assert closed(worker) == "", "nothing is watched any more"
+
+
+@pytest.mark.parametrize(
+    ("key", "patch", "why"),
+    [
+        pytest.param(
+            LOCAL, {"spec": {"clusterQueue": "gone"}}, "ClusterQueue gone doesn't exist", id="it leads nowhere"
+        ),
+        pytest.param(
+            THEIRS,
+            {"status": {"conditions": [INACTIVE | {"reason": "FlavorNotFound"}]}},
+            "ClusterQueue theirs is inactive (FlavorNotFound)",
+            id="where it leads is inactive",
+        ),
+    ],
+)
+async def test_a_queue_that_is_closed_is_watched_until_it_opens(key: ObjectKey, patch: Body, why: str) -> None:
+    async with doubted(key, patch) as worker:
+        assert closed(worker) == why
+        worker.cluster.drop(kinds.LOCAL_QUEUES, LOCAL)
+        worker.cluster.drop(kinds.CLUSTER_QUEUES, THEIRS)
+        await anyio.wait_all_tasks_blocked()
+        assert closed(worker) == f"LocalQueue {QUEUE} doesn't exist"
+        have(worker.cluster, 100)
+        await anyio.wait_all_tasks_blocked()
+        assert closed(worker) == ""
+
+
+@pytest.mark.parametrize("plural", ["clusterqueues", "localqueues"])
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_what_a_worker_does_not_let_us_watch_closes_nothing(verb: str, plural: str) -> None:
+    def refuse(asked: str, of: str) -> Forbidden | None:
+        return Forbidden(403, "Forbidden", "no") if (asked, of) == (verb, plural) else None
+
+    async with doubted(has_queues=False, fault=refuse) as worker:
+        assert closed(worker) == ""
+        assert worker.table.store.worker("w1").link.is_connected
+
+
+async def test_a_queue_in_a_namespace_that_is_not_offered_is_not_known() -> None:
+    async with doubted(has_queues=False, namespaces=("other",)) as worker:
+        assert closed(worker) == ""
 
 
 # The room of a worker.
