@@ -50,20 +50,26 @@ def _in_other_forms(text: str) -> timedelta | None:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """What becomes of what runs on a worker that is drained: it queues again `after` that time; None: it goes on to its end."""
+    """What becomes of what runs on a worker that is drained: it queues again `after` that time; None: it goes on to its end.
+    `should_signal`: its pods are told until when they have time."""
 
     after: timedelta | None = None
+    should_signal: bool = False
 
     def __str__(self) -> str:
         if self.after is None:
             return "wait"
+        if self.should_signal:
+            return f"signal={self.after.total_seconds():g}s"
         return f"wait={self.after.total_seconds():g}s" if self.after else "requeue"
 
 
 def parse_drain(text: str) -> Drain | None:
-    """`requeue`, `wait`, or `wait=8h`; None for anything else."""
+    """`requeue`, `wait`, `wait=8h`, or `signal=15m`; None for anything else."""
     word, sign, time = text.strip().partition("=")
     if word == "requeue" and not sign:
         return Drain(timedelta())
     after = parse_duration(time)
+    if word == "signal":
+        return Drain(after, should_signal=True) if after is not None else None
     return Drain(after) if word == "wait" and bool(sign) == (after is not None) else None

@@ -8,6 +8,8 @@ if its owners lead to an object that carries the workload's name as label, as ea
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -16,13 +18,17 @@ import msgspec
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kubernetes.printed import PODS, WORKLOAD_ANNOTATION, Reference
 from multikueue.api.kueue.workload import Workload, any_owner_of, prebuilt_workload
-from multikueue.api.meta import Object, ObjectMeta, OwnerReference, controller_of, decoder
+from multikueue.api.meta import Object, ObjectMeta, OwnerReference, controller_of, decoder, render_time
 from multikueue.errors import Forbidden, NotFound
 
 if TYPE_CHECKING:
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["Relatives", "collection", "kind_called", "meta_of", "plural_of"]
+__all__ = ["DRAIN_AT_ANNOTATION", "Relatives", "collection", "kind_called", "meta_of", "plural_of", "tell_pods"]
+
+DRAIN_AT_ANNOTATION = "multikueue.dev/drain-at"
+"""On the pods of what runs on a worker that is drained by signal: until when they have time, as RFC 3339. A program reads it
+through the downward API."""
 
 _FARTHEST = 5
 """Maximum owners between a pod and its job; the kinds we know have at most two."""
@@ -95,6 +101,19 @@ class Relatives:
         if (api_version, kind) not in self._plurals:
             self._plurals[api_version, kind] = await plural_of(self._client, api_version, kind)
         return self._plurals[api_version, kind]
+
+
+async def tell_pods(client: ClusterClient, workload: Workload, until: datetime) -> int:
+    """Tells the pods of a workload on one cluster until when they have time, and returns how many there are. Raises Forbidden
+    without the right to list and patch pods there."""
+    related = Relatives(client, workload)
+    found = await client.list(PODS, namespace=workload.metadata.namespace)
+    ours = [pod for pod in found.items if await related.has(pod.metadata)]
+    body = {"metadata": {"annotations": {DRAIN_AT_ANNOTATION: render_time(until)}}}
+    for pod in ours:
+        with suppress(NotFound):  # it has ended meanwhile
+            await client.merge_patch(PODS, pod.key, body)
+    return len(ours)
 
 
 class _Resource(msgspec.Struct, frozen=True, rename="camel"):

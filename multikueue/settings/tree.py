@@ -595,7 +595,8 @@ class FleetMembers(_Group):
 
     drain: Live[Annotated[str, AfterValidator(drain_policy)]] = "wait=24h"
     """What becomes of what runs on a worker whose cluster was missing for a minute: `wait` (it goes on to its end), `wait=24h`
-    (it queues again then), or `requeue`. Nothing new goes there, and the worker is removed once it is empty."""
+    (it queues again then), `signal=1h` (so, and its pods are told before), or `requeue`. Nothing new goes there, and the worker
+    is removed once it is empty."""
 
     most_leaving: Live[Annotated[str, AfterValidator(percent_or_number)]] = "20%"
     """How many workers may leave within a day, as a share of the fleet or a number; a share is one at least. If more would

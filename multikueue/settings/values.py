@@ -74,7 +74,7 @@ def percent_or_number(value: str) -> str:
 
 def drain_policy(value: str) -> str:
     if value != value.strip() or parse_drain(value) is None:
-        raise ValueError("expected requeue, wait, or wait with a time, such as wait=8h")
+        raise ValueError("expected requeue, wait, or wait or signal with a time, such as wait=8h")
     return value
 
 

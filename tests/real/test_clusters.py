@@ -15,6 +15,7 @@ from testbed.client import Client, eventually
 from testbed.kubeconfig import dump
 from testbed.objects import ADMISSION_CHECK, KUEUE_NAMESPACE, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, SECRET, Object
 from tests.real.harness import Manager, Team, complaints, logged, starts
+from tests.real.lives_of_pods import POD
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(120)]
 
@@ -307,6 +308,36 @@ async def test_a_cluster_recreated_gets_a_copy_of_what_waits(crew: Team) -> None
     await crew.manager.create(objects.multikueue_cluster(crew.cluster(worker), secret=crew.cluster(worker)))
     assert await crew.runs_on() == worker
     await crew.complete(worker)
+    await crew.finished()
+
+
+async def test_a_worker_that_is_drained_by_signal_tells_pods_their_time_and_then_has_the_job_go_elsewhere(
+    crew: Team,
+) -> None:
+    await crew.submit()
+    worker = await crew.runs_on()
+    await eventually(lambda: crew.is_true("Admitted"))
+    local = (await crew.workload())["metadata"]["name"]
+    meta = {"name": "of-job", "namespace": crew.namespace, "annotations": {"kueue.x-k8s.io/workload": local}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta}
+    await crew.clients[worker].create(pod | {"spec": {"containers": [{"name": "main", "image": "trainer"}]}})
+    drain = {"metadata": {"annotations": {"multikueue.dev/drain": "signal=5s"}}}
+    await crew.manager.patch(MULTIKUEUE_CLUSTER, crew.cluster(worker), drain)
+
+    async def told() -> str | None:
+        found = await crew.clients[worker].get(POD, "of-job", crew.namespace)
+        time: str | None = found["metadata"]["annotations"].get("multikueue.dev/drain-at")
+        return time
+
+    assert (await eventually(told)).endswith("Z")
+
+    async def elsewhere() -> str | None:
+        jobs = await crew.remote_jobs()
+        running = [name for name, body in jobs.items() if not body["spec"].get("suspend") and name != worker]
+        return running[0] if running else None
+
+    other = await eventually(elsewhere, timeout=60)
+    await crew.complete(other)
     await crew.finished()
 
 

@@ -63,8 +63,8 @@ def test_what_is_no_label_selector_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"fleet__drain": "requeue=1h"}, r"fleet\.drain: expected requeue, wait, or wait with a time"),
-        ({"fleet__drain": "wait="}, r"fleet\.drain: expected requeue, wait, or wait with a time"),
+        ({"fleet__drain": "requeue=1h"}, r"fleet\.drain: expected requeue, wait, or wait or signal with a time"),
+        ({"fleet__drain": "wait="}, r"fleet\.drain: expected requeue, wait, or wait or signal with a time"),
         ({"fleet__most_leaving": "120%"}, r"fleet\.most_leaving: expected a percentage or a number"),
         ({"fleet__most_leaving": "-1"}, r"fleet\.most_leaving: expected a percentage or a number"),
         ({"fleet__secret": "kubeconfig"}, r"fleet\.secret: expected the name of an object with \{cluster\} in it"),

@@ -45,6 +45,10 @@ AdmissionChecks."""
 DRAINED_FROM_ANNOTATION = "multikueue.dev/drained-from"
 """On a Workload that is held (`spec.active`) until it has given its quota back: the worker that is drained."""
 
+DRAIN_TOLD_ANNOTATION = "multikueue.dev/drain-told"
+"""On a Workload whose pods were told that their worker is drained: the worker, the drain, and until when they have time, as
+`w1 signal=900s 2026-11-30T17:35:00Z`."""
+
 GROUP_LABEL = "multikueue.dev/group"
 """On jobs and their Workloads: the name of a group, by which a strategy keeps them together or apart."""
 

@@ -20,7 +20,7 @@ CORDON_ANNOTATION = "multikueue.dev/cordon"
 
 DRAIN_ANNOTATION = "multikueue.dev/drain"
 """On a MultiKueueCluster: keeps new workloads away, and says what becomes of those there. `requeue`: they queue again, `wait`:
-they go on to their end, `wait=8h`: they queue again after that time."""
+they go on to their end, `wait=8h`: they queue again after that time, `signal=15m`: so, and their pods are told before."""
 
 DRAINED = "multikueue.dev/Drained"
 """A condition of a MultiKueueCluster with `DRAIN_ANNOTATION`: whether anything of ours is left there, and how much."""
@@ -130,8 +130,8 @@ def drain_problem(cluster: MultiKueueCluster) -> str:
     if text is None or drain_of(cluster) is not None:
         return ""
     return (
-        f"MultiKueueCluster {cluster.metadata.name}: annotation {DRAIN_ANNOTATION}: expected requeue, wait, or wait with a"
-        f" time, such as wait=8h, got {text[:100]!r}; it is cordoned until then"
+        f"MultiKueueCluster {cluster.metadata.name}: annotation {DRAIN_ANNOTATION}: expected requeue, wait, or wait or signal"
+        f" with a time, such as wait=8h, got {text[:100]!r}; it is cordoned until then"
     )
 
 

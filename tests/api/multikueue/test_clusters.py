@@ -79,17 +79,22 @@ def test_prices_that_cannot_be_read_count_not_at_all_and_are_told(wrong: str) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "after"),
-    [("requeue", timedelta()), ("wait", None), ("wait=8h", timedelta(hours=8)), (" wait=30m ", timedelta(minutes=30))],
-    ids=["at once", "to the end", "for some hours", "with spaces around"],
+    ("text", "drain"),
+    [
+        pytest.param("requeue", Drain(timedelta()), id="at once"),
+        pytest.param("wait", Drain(), id="to the end"),
+        pytest.param("wait=8h", Drain(timedelta(hours=8)), id="for some hours"),
+        pytest.param(" wait=30m ", Drain(timedelta(minutes=30)), id="with spaces around"),
+        pytest.param("signal=15m", Drain(timedelta(minutes=15), should_signal=True), id="and pods are told"),
+    ],
 )
-def test_a_drain_that_is_asked_for(text: str, after: timedelta | None) -> None:
+def test_a_drain_that_is_asked_for(text: str, drain: Drain) -> None:
     cluster = multikueue_cluster("w1").annotations({DRAIN_ANNOTATION: text}).build()
-    assert (drain_of(cluster), drain_problem(cluster)) == (Drain(after), "")
-    assert drain_of(multikueue_cluster("w1").annotations({DRAIN_ANNOTATION: str(Drain(after))}).build()) == Drain(after)
+    assert (drain_of(cluster), drain_problem(cluster)) == (drain, "")
+    assert drain_of(multikueue_cluster("w1").annotations({DRAIN_ANNOTATION: str(drain)}).build()) == drain
 
 
-@pytest.mark.parametrize("text", ["", "requeue=1h", "wait=", "wait=-1h", "stop"])
+@pytest.mark.parametrize("text", ["", "requeue=1h", "wait=", "wait=-1h", "signal", "signal=", "stop"])
 def test_no_drain_follows_from(text: str) -> None:
     cluster = multikueue_cluster("w1").annotations({DRAIN_ANNOTATION: text}).build()
     assert drain_of(cluster) is None

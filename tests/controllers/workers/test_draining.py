@@ -6,11 +6,16 @@ from typing import Any
 import pytest
 
 from multikueue.api import kinds
-from multikueue.api.kueue.workload import DRAINED_FROM_ANNOTATION
+from multikueue.api.kubernetes.printed import PODS, WORKLOAD_ANNOTATION
+from multikueue.api.kueue.workload import DRAIN_TOLD_ANNOTATION, DRAINED_FROM_ANNOTATION
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import DRAIN_ANNOTATION, DRAINED, HUB_TAINTS_ANNOTATION
-from multikueue.controllers.workers.draining import Drains
-from tests.controllers.table import Table, table
+from multikueue.controllers.workers.draining import Drains, told_until
+from multikueue.durations import Drain
+from multikueue.errors import ClusterUnreachable, Forbidden, ServerError
+from multikueue.kube.relatives import DRAIN_AT_ANNOTATION
+from tests.builders import NOW, workload
+from tests.controllers.table import NAMESPACE, Table, table
 
 pytestmark = pytest.mark.anyio
 
@@ -35,9 +40,9 @@ async def later(world: Table) -> None:
     await world.settle()
 
 
-async def look(world: Table, name: str = "w1") -> tuple[str, str]:
+async def look(world: Table, name: str = "w1", *, by: Drains | None = None) -> tuple[str, str]:
     """What the condition says after a look; nothing without one."""
-    await Drains(world.world).reconcile(name)
+    await (by or Drains(world.world)).reconcile(name)
     cluster = world.manager.find(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", name)) or {}
     found: list[Any] = [each for each in cluster.get("status", {}).get("conditions", []) if each["type"] == DRAINED]
     return (found[0]["status"], found[0]["message"]) if found else ("", "")
@@ -76,6 +81,117 @@ async def test_what_runs_there_goes_on_until_the_time_is_over() -> None:
     world.time += timedelta(hours=1)
     await look(world)
     assert world.workload()["spec"]["active"] is False
+
+
+def with_pod(world: Table) -> None:
+    """The job has a pod on w1, beside one of somebody else."""
+    world.world.clients["w1"] = world.workers["w1"]
+    for name, marks in (("job-0", {WORKLOAD_ANNOTATION: world.key().name}), ("other", {})):
+        meta = {"name": name, "namespace": NAMESPACE, "annotations": marks}
+        world.workers["w1"].put(
+            PODS, {"metadata": meta, "spec": {"containers": [{"name": "main", "image": "trainer"}]}}
+        )
+
+
+def times(world: Table) -> dict[str, str | None]:
+    """Until when each pod has time, as it was told."""
+    pods = world.workers["w1"].all(PODS)
+    return {each["metadata"]["name"]: each["metadata"].get("annotations", {}).get(DRAIN_AT_ANNOTATION) for each in pods}
+
+
+def is_stopped(world: Table) -> bool:
+    return not world.workload()["spec"].get("active", True)
+
+
+async def test_a_drain_by_signal_tells_the_pods_once_and_stops_what_is_left_when_their_time_is_over() -> None:
+    world = table()
+    await running(world)
+    with_pod(world)
+    ask(world, "w1", "signal=15m")
+
+    assert (await look(world))[0] == "False"
+    assert times(world) == {"job-0": "2026-01-01T12:15:00Z", "other": None}
+    world.workers["w1"].calls.clear()
+    world.time += timedelta(minutes=14)
+    await look(world)
+    world.start()  # another process goes on
+    world.world.clients["w1"] = world.workers["w1"]
+    await look(world)
+    assert [call for call in world.workers["w1"].calls if "pods" in call] == []
+    assert not is_stopped(world)
+    world.time += timedelta(minutes=1)
+    await look(world)
+    assert is_stopped(world)
+    annotations = world.workload()["metadata"]["annotations"]
+    assert annotations[DRAINED_FROM_ANNOTATION] == "w1"
+    assert DRAIN_TOLD_ANNOTATION not in annotations
+
+
+async def test_a_process_that_ends_before_it_has_noted_that_pods_are_told_has_the_next_one_tell_them_again() -> None:
+    world = table()
+    await running(world)
+    with_pod(world)
+    ask(world, "w1", "signal=15m")
+    world.manager.fault = lambda verb, plural: (
+        ServerError(500, "InternalError", "no") if (verb, plural) == ("patch", "workloads") else None
+    )
+    with pytest.raises(ServerError):
+        await look(world)
+    world.manager.fault = lambda _verb, _plural: None
+    world.time += timedelta(minutes=1)
+    await look(world)
+    assert times(world)["job-0"] == "2026-01-01T12:16:00Z"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Forbidden(403, "Forbidden", "no"), id="no right to pods"),
+        pytest.param(ClusterUnreachable("w1", "gone"), id="no answer"),
+    ],
+)
+async def test_what_cannot_be_told_is_not_stopped_and_is_told_later(fault: Exception) -> None:
+    world = table()
+    await running(world)
+    with_pod(world)
+    ask(world, "w1", "signal=15m")
+    world.workers["w1"].fault = lambda _verb, plural: fault if plural == "pods" else None
+    drains = Drains(world.world)
+    for _ in range(2):
+        assert f"pods cannot be told, and nothing is stopped: {fault}" in (await look(world, by=drains))[1]
+    assert len([call for call in world.workers["w1"].calls if "pods" in call]) == 1
+    (event,) = [each for each in world.recorder.waiting() if each["reason"] == "DrainNotTold"]
+    assert str(fault) in event["message"]
+    world.time += timedelta(hours=1)
+    await look(world, by=drains)
+    assert not is_stopped(world)
+    world.workers["w1"].fault = lambda _verb, _plural: None
+    world.time += timedelta(minutes=1)
+    await look(world, by=drains)
+    assert times(world)["job-0"] == "2026-01-01T13:16:00Z"
+    assert not is_stopped(world)
+    world.time += timedelta(minutes=15)
+    await look(world)
+    assert is_stopped(world)
+
+
+@pytest.mark.parametrize(
+    ("note", "is_told"),
+    [
+        pytest.param("w1 signal=900s 2026-01-01T12:15:00Z", True, id="of this drain"),
+        pytest.param("w1 signal=900s 2026-01-01T11:59:00Z", False, id="of a drain before this"),
+        pytest.param("w2 signal=900s 2026-01-01T12:15:00Z", False, id="of another worker"),
+        pytest.param("w1 signal=3600s 2026-01-01T13:00:00Z", False, id="with another time"),
+        pytest.param("w1 signal=900s soon", False, id="somebody's words"),
+        pytest.param("w1 signal=900s 2026-01-01T12:15:00", False, id="without a zone"),
+        pytest.param("soon", False, id="one word"),
+        pytest.param("", False, id="none"),
+    ],
+)
+def test_the_note_of_a_workload_says_for_which_drain_its_pods_were_told(note: str, is_told: bool) -> None:
+    local = workload("wl").annotations({DRAIN_TOLD_ANNOTATION: note}).build()
+    drain = Drain(timedelta(minutes=15), should_signal=True)
+    assert (told_until(local, "w1", drain, NOW) is not None) is is_told
 
 
 async def test_without_a_time_nothing_is_stopped() -> None:
@@ -148,7 +264,7 @@ async def test_a_word_that_is_none_only_cordons_and_is_told() -> None:
     await look(world)
     assert world.workload()["spec"].get("active", True)
     (event,) = [each for each in world.recorder.waiting() if each["reason"] == "InvalidAnnotation"]
-    assert "expected requeue, wait, or wait with a time, such as wait=8h, got 'now'" in event["message"]
+    assert "expected requeue, wait, or wait or signal with a time, such as wait=8h, got 'now'" in event["message"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -25,11 +24,7 @@ if TYPE_CHECKING:
     from multikueue.errors import MultiKueueError
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["DRAIN_ANNOTATION", "RunningPolicy", "drain", "drain_intent", "drain_now"]
-
-DRAIN_ANNOTATION = "multikueue.dev/drain-at"
-"""On the pods of what runs on a worker that is drained by signal: until when they have time, as RFC 3339. A program reads it
-through the downward API."""
+__all__ = ["RunningPolicy", "drain", "drain_intent", "drain_now"]
 
 WITHDRAWN_WITHIN = timedelta(seconds=10)
 """The time of the manager to take back copies that wait on a worker once it is cordoned, before they are queued again."""
@@ -204,25 +199,20 @@ async def _signal(
     client: ClusterClient, target: ContextChoice, running: Mapping[str, Sequence[Workload]], until: datetime
 ) -> dict[str, MultiKueueError]:
     """Annotate the pods there with the end of their time. Returns the workers where that failed, and why."""
-    from multikueue.api.kubernetes.printed import PODS
     from multikueue.cli.access.worker_access import WorkerAccess
-    from multikueue.cli.workload.related_objects import RelatedObjects
-    from multikueue.errors import MultiKueueError, NotFound
+    from multikueue.errors import MultiKueueError
+    from multikueue.kube.relatives import tell_pods
 
     remedy = "have a context {0!r} in your kubeconfig that may"
     access = WorkerAccess(manager=target, rights="list and patch pods", remedy=remedy)
-    body = {"metadata": {"annotations": {DRAIN_ANNOTATION: f"{until:%Y-%m-%dT%H:%M:%SZ}"}}}
     untold: dict[str, MultiKueueError] = {}
 
     async def tell(name: str) -> None:
         try:
             async with access.connect(client, name) as worker:
                 for workload in running[name]:
-                    pods = await RelatedObjects(worker.client, workload).pods()
-                    for _, pod in pods:
-                        with suppress(NotFound):  # it has ended meanwhile
-                            await worker.client.merge_patch(PODS, pod.key, body)
-                    say(f"{workload.key}: {len(pods)} pods told")
+                    number = await tell_pods(worker.client, workload, until)
+                    say(f"{workload.key}: {number} pods told")
         except MultiKueueError as error:
             untold[name] = error
 

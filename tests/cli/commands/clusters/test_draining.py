@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from multikueue.cli.commands.clusters.draining import DRAIN_ANNOTATION
 from multikueue.cli.terminal.output import CLEAR_LINE
+from multikueue.kube.relatives import DRAIN_AT_ANNOTATION
 from testbed.client import eventually
 from testbed.objects import MULTIKUEUE_CLUSTER, WORKLOAD
 from tests.cli.commands.clusters.cordons import cordoned, is_cordoned
@@ -174,7 +174,7 @@ async def test_pods_are_told_and_what_is_left_queues_again(connected: Field) -> 
 
 async def is_told(field: Field, pod: str) -> bool:
     found = json.loads(await field.clients["worker1"].request("GET", f"/api/v1/namespaces/default/pods/{pod}"))
-    return DRAIN_ANNOTATION in found["metadata"].get("annotations", {})
+    return DRAIN_AT_ANNOTATION in found["metadata"].get("annotations", {})
 
 
 @pytest.mark.anyio
