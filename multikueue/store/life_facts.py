@@ -20,7 +20,7 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.remote import Remote, attempt_of, is_of_attempt, is_taken_over
-from multikueue.jobs.framework.adapter import OwnJob
+from multikueue.jobs.framework.adapter import OwnJob, is_told_at_home
 from multikueue.jobs.kinds.batch_job.slices import freed
 from multikueue.jobs.kinds.pods.members import replaceable
 from multikueue.store.store import Store
@@ -120,7 +120,7 @@ class LifeFacts(msgspec.Struct, frozen=True):
 
     def _ready_pods(self, workload: Workload, job: AnyJob, remote: AnyJob | None) -> int:
         adapter = self.store.adapters.of(job)
-        if adapter.is_mirrored or self.store.multikueue_check(workload) is None:
+        if is_told_at_home(adapter, job) or self.store.multikueue_check(workload) is None:
             return adapter.ready_pods(self.store.runtimes.completed(job))
         return adapter.ready_pods(remote) if remote is not None else 0
 

@@ -238,6 +238,11 @@ def is_local(adapter: Adapter, job: AnyJob, workload: Workload, *, is_dispatched
     return not adapter.may_resume or adapter.unmanaged_reason(job) is not None
 
 
+def is_told_at_home(adapter: Adapter, job: AnyJob) -> bool:
+    """Whether the job's own status says how it goes on while it runs on a worker. Else its controller here writes it."""
+    return adapter.is_mirrored and adapter.unmanaged_reason(job) is None
+
+
 class OwnJob:
     """A job of the manager cluster, and what its adapter says of it, each asked once."""
 

@@ -23,7 +23,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import ClusterProfile, MultiKueueCluster, MultiKueueConfig
 from multikueue.api.values.foreign import answer_or
 from multikueue.dispatch.remote import attempt_of, is_of_attempt
-from multikueue.jobs.framework.adapter import Adapter
+from multikueue.jobs.framework.adapter import Adapter, is_told_at_home
 from multikueue.jobs.framework.nesting import is_whole
 from multikueue.jobs.framework.workloads import is_of_group
 from multikueue.quota.cache.status import check_names, flavor_names
@@ -202,7 +202,7 @@ def workloads_waiting_for_pods(change: Change[AnyJob], state: State) -> Iterator
     """The workloads that need the number of ready pods (`waitForPodsReady`), which the local job does not show."""
     for key in local_job_of(change, state) if state.should_wait_for_pods else ():
         local = state.jobs.get(key)  # also of a group
-        if local is not None and not state.adapters.of(local).is_mirrored:
+        if local is not None and not is_told_at_home(state.adapters.of(local), local):
             yield from (workload.key for workload in state.owned(local))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from multikueue.api import kinds
 from multikueue.api.kueue.queues import MANAGER_TOO_ANNOTATION
 from multikueue.api.meta import ObjectKey
+from multikueue.settings import PodsReady, Quota
 from tests.controllers.table import NAMESPACE, Body, Table, job_body, table
 from tests.controllers.table import QUEUE as LOCAL_QUEUE
 
@@ -16,9 +19,15 @@ QUEUE = ObjectKey("", "cq")
 ANNOTATED = {MANAGER_TOO_ANNOTATION: "true"}
 
 
-def places(*, here: int = 1, there: int = 4, annotations: dict[str, str | None] = ANNOTATED) -> Table:  # type: ignore[assignment]
+def places(
+    *,
+    here: int = 1,
+    there: int = 4,
+    annotations: dict[str, str | None] = ANNOTATED,  # type: ignore[assignment]
+    rules: Quota = Quota(),  # noqa: B008  # frozen
+) -> Table:
     """A queue with so many cores on the manager cluster, and so many on workers, in this order."""
-    world = table(quota=4)
+    world = table(quota=4, rules=rules)
     for name, labels in (("here", {"pool": "here"}), ("there", {})):
         world.manager.put(kinds.RESOURCE_FLAVORS, {"metadata": {"name": name}, "spec": {"nodeLabels": labels}})
     found = world.manager.find(kinds.CLUSTER_QUEUES, QUEUE)
@@ -82,6 +91,21 @@ async def test_a_job_on_a_worker_stays_suspended_here_and_has_its_end() -> None:
     assert {"Complete", "SuccessCriteriaMet"} <= set(end(world, "job"))
     assert (world.condition("Finished") or {})["status"] == "True"
     assert world.copies() == []
+
+
+async def test_its_pods_are_ready_where_they_run() -> None:
+    """Its own status, which its own controller writes here, knows of no pods."""
+    world = places(here=0, rules=Quota(pods_ready=PodsReady(enabled=True, timeout=timedelta(minutes=5))))
+    await submitted(world, "job")
+    world.admit("w1")
+    await world.settle()
+    world.run("w1", ready=1)
+    await world.settle()
+    assert (world.condition("PodsReady") or {})["status"] == "True"
+    world.time += timedelta(minutes=6)
+    world.queues.workloads.add(world.key())
+    await world.settle()
+    assert (world.condition("Evicted"), world.runs_on()) == (None, ["w1"])
 
 
 async def test_whoever_starts_it_here_too_is_stopped() -> None:
