@@ -311,7 +311,9 @@ class Views(msgspec.Struct, frozen=True):
             if self.store.adapters.owner(owner.api_version, owner.kind) is None:
                 return f'No multikueue adapter found for owner kind "{owner_kind(owner)}"'
         reason = job.unmanaged_reason if job is not None else None
-        if not reason or self.store.has_manager_as_worker(queue_of(local), local):
+        if not reason or job is None:
+            return ""
+        if not job.adapter.why_one_place and self.store.has_manager_as_worker(queue_of(local), local):
             return ""
         return f"The owner is not managed by Kueue: {reason}"
 

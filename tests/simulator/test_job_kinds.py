@@ -262,7 +262,7 @@ async def _is_dispatched_for_its_maker(world: World, tasks: TaskGroup) -> None:
     world.manager.create(RUN.kind, own | {"spec": {"managedBy": CONTROLLER_NAME, "tasks": [{"name": "a"}]}})
     await anyio.sleep(30)
     assert not world.manager.all(kinds.WORKLOADS), "that is for whoever knows what it needs"
-    world.manager.create(kinds.WORKLOADS, _made_by_its_controller(world))
+    world.manager.create(kinds.WORKLOADS, made_by_its_controller(world))
     await until(lambda: holders(world, RUN))
     (winner,) = holders(world, RUN)
     far = world.workers[winner].site.stored(RUN.kind, JOB) or {}
@@ -274,7 +274,7 @@ async def _is_dispatched_for_its_maker(world: World, tasks: TaskGroup) -> None:
     assert any(each["type"] == "Finished" and each["status"] == "True" for each in workload["status"]["conditions"])
 
 
-def _made_by_its_controller(world: World) -> Object:
+def made_by_its_controller(world: World) -> Object:
     job = world.manager.stored(RUN.kind, JOB) or {}
     owner = {"apiVersion": RUN.kind.api_version, "kind": RUN.kind.kind, "name": JOB.name, "controller": True}
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -67,6 +68,21 @@ def test_one_that_is_named_by_annotation_goes_to_one_worker_and_is_named_by_labe
         await until(lambda: not holders(world) and not workloads(world))
 
     perform(LAYOUT, scenario)
+
+
+def test_a_pod_runs_on_the_manager_cluster_or_on_a_worker_by_its_gate() -> None:
+    async def scenario(world: World, tasks: TaskGroup) -> None:
+        await world.add_manager("manager-0", in_force()).begin(tasks).wait()
+        for name in ("a", "b"):
+            world.manager.create(PODS, pod(name, labels={}, annotations={}))
+        await until(lambda: [len(pods) for pods in holders(world).values()] == [1])
+        (copy,) = next(iter(holders(world).values()))
+        await anyio.sleep(60)
+        held = {each["metadata"]["name"] for each in world.manager.all(PODS) if each["spec"].get("schedulingGates")}
+        assert held == {copy["metadata"]["name"]}
+        assert [len(pods) for pods in holders(world).values()] == [1]
+
+    perform(replace(LAYOUT, home=1), scenario)
 
 
 @pytest.mark.parametrize(("release", "reads_annotations"), [("0.18", True), ("0.16", False)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -64,8 +65,13 @@ async def begun(world: World, tasks: TaskGroup) -> None:
     whole["metadata"] = {"name": KEY.name, "namespace": NAMESPACE, "labels": whole["metadata"]["labels"]}
     owner = {"apiVersion": STATEFUL_SETS.api_version, "kind": STATEFUL_SETS.kind, **whole}
     world.manager.create(STATEFUL_SETS, owner)
+    make_pod(world)
+    await until(lambda: holders(world) or world.layout.home)
+
+
+def make_pod(world: World) -> None:
+    """As its controller does, also in the place of one that was deleted."""
     world.manager.create(PODS, held_pod(world.manager.stored(STATEFUL_SETS, KEY) or {}))
-    await until(lambda: holders(world))
 
 
 def test_it_runs_on_a_worker_while_its_pods_stay_held() -> None:
@@ -89,6 +95,28 @@ def test_it_runs_on_a_worker_while_its_pods_stay_held() -> None:
         await until(lambda: not world.manager.all(PODS))
 
     perform(LAYOUT, scenario)
+
+
+def test_it_runs_on_the_manager_cluster_or_on_a_worker_by_the_gates_of_its_pods() -> None:
+    async def scenario(world: World, tasks: TaskGroup) -> None:
+        await begun(world, tasks)
+        await until(lambda: not world.manager.all(PODS)[0]["spec"].get("schedulingGates"))
+        assert holders(world) == []
+
+        without = world.queue_body("main")
+        without["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "0"
+        queue = ObjectKey("", "main")
+        world.manager.patch(kinds.CLUSTER_QUEUES, queue, {"spec": without["spec"] | {"stopPolicy": "HoldAndDrain"}})
+        await until(lambda: not world.manager.all(PODS))
+        make_pod(world)
+        world.manager.patch(kinds.CLUSTER_QUEUES, queue, {"spec": {"stopPolicy": "None"}})
+        await until(lambda: holders(world))
+        await anyio.sleep(60)
+        assert holders(world) == ["w2"]
+        (pod,) = world.manager.all(PODS)
+        assert len(pod["spec"]["schedulingGates"]) == 2
+
+    perform(replace(LAYOUT, home=64), scenario)
 
 
 def test_it_is_scaled_to_zero_and_back() -> None:

@@ -112,8 +112,9 @@ class Adapter(Admitting, Protocol):
         ...
 
     @property
-    def may_run_on_either(self) -> bool:
-        """Whether a job without managedBy can run on the manager cluster, or on a worker while it stays suspended here."""
+    def why_one_place(self) -> str:
+        """Why the manager cluster cannot be a worker of the queue of such a job: without managedBy it would have to wait
+        suspended here for its end on a worker. Empty if it can."""
         ...
 
     @property

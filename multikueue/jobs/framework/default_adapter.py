@@ -35,7 +35,10 @@ class DefaultAdapter(Adapter):
     may_resume: ClassVar[bool] = True
     is_mirrored: ClassVar[bool] = True
     should_tell_suspension: ClassVar[bool] = False
-    may_run_on_either: ClassVar[bool] = False
+
+    @property
+    def why_one_place(self) -> str:
+        return ""
 
     @property
     def runtimes(self) -> Runtimes | None:
@@ -58,6 +61,13 @@ class DefaultAdapter(Adapter):
 
     def unmanaged_reason(self, job: AnyJob) -> str | None:  # noqa: ARG002  # no managedBy
         return None
+
+    def is_idle(self, job: AnyJob) -> bool:
+        return self.is_suspended(job) and not self.is_active(job)
+
+    def may_be_told(self, local: AnyJob) -> bool:
+        """Whether we may write how it goes on: while it is not managed by us its own controller does, unless it is idle."""
+        return not self.finished(local) and (not self.unmanaged_reason(local) or self.is_idle(local))
 
     def pod_priority_class(self, job: AnyJob) -> str:
         named = (part(pods["template"], "spec").get("priorityClassName") for pods in self.pod_sets(job))

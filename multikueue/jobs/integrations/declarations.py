@@ -124,7 +124,9 @@ JOB_SET = Declaration(
     ready_counts=("status.replicatedJobsStatus[*].ready", "status.replicatedJobsStatus[*].succeeded"),
     ready_of="spec.replicatedJobs[*].replicas",
     dropped=("spec.ttlSecondsAfterFinished",),
+    why_one_place="",
 )
+"""Its controller makes the Jobs of a suspended JobSet, and suspends them; once it has an end it removes them."""
 
 
 def _kubeflow(kind: str, replicas: str, *roles: str, version: str = "v1", operator: str = "training") -> Declaration:
@@ -145,6 +147,7 @@ def _kubeflow(kind: str, replicas: str, *roles: str, version: str = "v1", operat
         ready=condition("Running"),
         priority="spec.runPolicy.schedulingPolicy.priorityClass",
         dropped=("spec.runPolicy.ttlSecondsAfterFinished",),
+        why_one_place="",
     )
 
 
@@ -173,6 +176,7 @@ RAY_CLUSTER = Declaration(
     active_states=(StateRule(at="status.state", values=("ready",)),),
     ready=StateRule(at="status.state", values=("ready",)),
     rules=(_no_autoscaling("spec"),),
+    why_one_place="",
     sized=Sized("workerGroupSpecs", "groupName", ("replicas", "numOfHosts")),
 )
 
@@ -232,6 +236,7 @@ RAY_JOB = Declaration(
     active_states=(StateRule(at="status.jobDeploymentStatus", unless=_RAY_JOB_IDLE),),
     ready=StateRule(at="status.rayClusterStatus.state", values=("ready",)),
     rules=_RAY_JOB_RULES,
+    why_one_place="",
 )
 
 APP_WRAPPER = Declaration(
@@ -248,6 +253,7 @@ APP_WRAPPER = Declaration(
     ),
     active_states=(condition("QuotaReserved"),),
     ready=condition("PodsReady"),
+    why_one_place="",
 )
 
 RAY_SERVICE = Declaration(
@@ -268,6 +274,7 @@ RAY_SERVICE = Declaration(
     active_states=(condition("Ready"),),
     ready=condition("Ready"),
     rules=(_no_autoscaling("spec.rayClusterConfig"),),
+    why_one_place="KubeRay judges by the manager cluster whether a service is ready, and gives up one that is not in time",
 )
 """As in the Kueue after 0.16, which does not know the kind, but for its failures: KubeRay gives a service up that it refuses or
 that is not ready in time, and only where no cluster of it runs is that its end. In Kueue it never ends."""
@@ -287,6 +294,7 @@ TRAIN_JOB = Declaration(
     ready_counts=("status.jobsStatus[*].ready", "status.jobsStatus[*].succeeded"),
     ready_of="runtime.template.spec.replicatedJobs[*].replicas",
     dropped=(f"spec.runtimePatches[manager={PATCH_MANAGER}]",),
+    why_one_place="Trainer removes a failure from the status that it has not seen on the manager cluster",
 )
 
 DECLARATIONS: tuple[Declaration, ...] = (

@@ -38,10 +38,13 @@ _FOR_WORKERS_ALONE = (
     "Nobody would run the job on the manager cluster, which is a worker of its queue too: it is managed by MultiKueue. "
     f"Recreate it without `managedBy: {MANAGED}`"
 )
-_ONE_OR_THE_OTHER = (
-    "The manager cluster is a worker of its queue too, and jobs of this kind either run there or can be dispatched: "
-    "recreate it in a queue that does one of both"
-)
+
+
+def _one_place(adapter: Adapter) -> str:
+    return (
+        f"The manager cluster is a worker of its queue too, and no {adapter.kind.kind} can run on either: "
+        f"{adapter.why_one_place}. Recreate it in a queue whose MultiKueue check is one of all its flavors, or that has none"
+    )
 
 
 def _is_never(_name: str) -> bool:
@@ -130,8 +133,8 @@ class JobCase(msgspec.Struct, frozen=True):
             return _STRANDED
         reason = self.adapter.unmanaged_reason(self.view.job)
         if self.view.may_run_here and is_whole(self.adapter):
-            if not self.adapter.may_run_on_either:
-                return _ONE_OR_THE_OTHER
+            if self.adapter.why_one_place:
+                return _one_place(self.adapter)
             return _FOR_WORKERS_ALONE if reason is None else None
         if reason is None or not self.view.is_queue_multikueue:
             return None

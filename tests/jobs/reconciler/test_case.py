@@ -1,4 +1,4 @@
-"""Labels: those that a Workload gets from its job, and the one that says where a job runs."""
+"""Labels: those that a Workload gets from its job, and the one that says where a job runs; and why none could take it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from multikueue.api.jobs.job import AnyJob, Job
 from multikueue.api.kueue.workload import CLUSTER_LABEL, JOB_UID_LABEL
 from multikueue.jobs.framework.actions import PatchJob
 from multikueue.jobs.framework.workloads import remote_metadata
-from multikueue.jobs.reconciler.case import copied, disagreement, labelled, with_cluster_label
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS
+from multikueue.jobs.kinds.declared.adapter import DeclaredJob
+from multikueue.jobs.reconciler.case import JobCase, copied, disagreement, labelled, with_cluster_label
 from multikueue.jobs.reconciler.decide import JobView, decide
 from multikueue.testing import NOW
 from tests.builders import job
+from tests.jobs.all_kinds import body, value
 from tests.jobs.builders import become, ours, workload_of
 from tests.jobs.kinds.pods.builders import FRESH, group, member
 
@@ -113,3 +116,26 @@ def test_the_labels_that_a_workload_has_anyhow_are_its_own() -> None:
 def test_a_workload_without_labels_gets_no_empty_field(keys: tuple[str, ...]) -> None:
     body: dict[str, Any] = {"metadata": {"name": "w"}}
     assert labelled(body, job("j").build(), keys) == body
+
+
+@pytest.mark.parametrize(
+    ("framework", "managed", "hints"),
+    [
+        ("jobset.x-k8s.io/jobset", True, ("Recreate it without `managedBy",)),
+        (
+            "trainer.kubeflow.org/trainjob",
+            False,
+            ("no TrainJob can run on either", "Trainer removes", "Recreate it in"),
+        ),
+    ],
+    ids=["it is for workers alone", "its kind runs in one place"],
+)
+def test_what_cannot_run_on_the_manager_cluster_or_on_workers_is_told_why(
+    framework: str, managed: bool, hints: tuple[str, ...]
+) -> None:
+    adapter = FRAMEWORKS[framework]
+    assert isinstance(adapter, DeclaredJob)
+    made = value(adapter, body(adapter, managed=managed))
+    view = JobView(job=made, may_run_here=True, is_queue_multikueue=False, is_dispatched=False)
+    case = JobCase(view, adapter)
+    assert all(hint in str(case.undispatchable()) for hint in hints)

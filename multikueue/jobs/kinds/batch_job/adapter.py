@@ -75,7 +75,6 @@ class BatchJob(DefaultAdapter):
     kind: ClassVar[Kind[Job]] = JOBS
     pod_set_info: ClassVar[PodSetInfoWriter] = BATCH_POD_SET_INFO
     should_tell_suspension: ClassVar[bool] = True
-    may_run_on_either: ClassVar[bool] = True
 
     def of(self, compatibility: Compatibility) -> BatchJob:
         """The adapter as another release of Kueue has it."""
@@ -190,30 +189,23 @@ class BatchJob(DefaultAdapter):
         freeze the template. Nor is more written to one not managed by us, whose own controller writes the rest. While neither
         job has started, nothing is written.
         """
-        if not self._may_be_told(local):
+        if not self.may_be_told(local):
             return None
         ours, theirs = tree_of(local.status), tree_of(remote.status)
         if batch_status.end_of(theirs) is None:
             never_started = not ours.get("startTime") and not theirs.get("startTime")
-            if never_started or self._is_idle(local):
+            if never_started or self.is_idle(local):
                 return None
         return _news(local, ours, theirs)
 
     def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
         """The counters stay as last seen: the final ones are unknown."""
-        if not self._may_be_told(local):
+        if not self.may_be_told(local):
             return None
         type_ = batch_status.COMPLETE if end.reason == SUCCEEDED else batch_status.FAILED
         said = msgspec.structs.replace(end, type=type_, observed_generation=0)
         ours = tree_of(local.status)
         return _news(local, ours, ours | {"conditions": [tree_of(msgspec.Raw(encode(said)))]})
-
-    def _is_idle(self, local: AnyJob) -> bool:
-        return self.is_suspended(local) and not self.is_active(local)
-
-    def _may_be_told(self, local: AnyJob) -> bool:
-        """Whether we may write how it goes on: while it is not managed by us its own controller does, unless it is idle."""
-        return not self.finished(local) and (not self.unmanaged_reason(local) or self._is_idle(local))
 
     def reset_status_patch(self, job: AnyJob) -> Tree | None:
         """Only for a suspended, unfinished job managed by us. The counters of finished pods stay: they may not

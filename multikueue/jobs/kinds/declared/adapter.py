@@ -56,6 +56,12 @@ class DeclaredJob(DefaultAdapter):
         return self.declared.runtimes
 
     @property
+    def why_one_place(self) -> str:
+        if not self.declared.managed_by:
+            return "without a field like managedBy its controller must not run on the manager cluster"
+        return self.declared.why_one_place
+
+    @property
     def pod_set_info(self) -> PodSetInfoWriter | None:
         return DeclaredPodSetInfoWriter(self.declared.pods)
 
@@ -186,15 +192,13 @@ class DeclaredJob(DefaultAdapter):
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
         """The whole remote status whenever it is new, as in Kueue also that of a copy which is still held. While the
         local job is suspended and idle, only an end is written."""
-        if self.unmanaged_reason(local) or self.finished(local):
-            return None
-        if self.is_suspended(local) and not self.is_active(local) and not self.finished(remote):
+        if not self.may_be_told(local) or (self.is_idle(local) and not self.finished(remote)):
             return None
         return remote.status if is_different(local.status, remote.status) else None
 
     def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
         state = self.declared.succeeded if end.reason == SUCCEEDED else self.declared.failed
-        if state is None or self.unmanaged_reason(local) or self.finished(local):
+        if state is None or not self.may_be_told(local):
             return None
         return _raw(with_end(tree_of(local.status), state, end))
 

@@ -62,7 +62,8 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     reaches the sum of the values at `ready_of`; without either, as soon as some run. `priority` is the path of a
     PriorityClass that takes precedence over those of the pods. `dropped` fields, and items of lists, are left out of the
     copy. `rules` are checked by the webhook for a job in a queue. `runtimes` describes the pods of jobs that only name such
-    an object. `sized` is what may change while a job runs, where Kueue makes slices of it.
+    an object. `sized` is what may change while a job runs, where Kueue makes slices of it. `why_one_place` is why a queue whose
+    workers are others and the manager cluster can have no jobs of it (`Adapter.why_one_place`).
     """
 
     framework: str
@@ -86,6 +87,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
     runtimes: Runtimes | None = None
     sized: Sized | None = None
+    why_one_place: str = "nobody has said that its controller leaves a suspended job alone that ends on a worker"
 
     def __post_init__(self) -> None:
         """Raises ValueError for an invalid path."""

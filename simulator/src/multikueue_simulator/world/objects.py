@@ -12,6 +12,7 @@ from fakekube.model.wire import Object
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
+from multikueue.api.kueue.queues import MANAGER_TOO_ANNOTATION
 from multikueue.api.kueue.workload import QUEUE_LABEL
 from multikueue.api.multikueue.clusters import CLUSTERS_ANNOTATION
 from multikueue.api.multikueue.ocm import GROUP_INDEX_LABEL, PLACEMENT_LABEL
@@ -23,6 +24,7 @@ __all__ = [
     "CHECK",
     "CONFIG",
     "FLAVOR",
+    "HOME_FLAVOR",
     "admission_check",
     "cluster_queue",
     "decisions",
@@ -41,13 +43,16 @@ __all__ = [
 
 FLAVOR, CHECK, CONFIG = "default", "multikueue", "workers"
 
+HOME_FLAVOR = "home"
+"""The flavor of what runs on the manager cluster."""
+
 
 def namespace(name: str) -> Object:
     return _object(kinds.NAMESPACES, name)
 
 
-def flavor() -> Object:
-    return _object(kinds.RESOURCE_FLAVORS, FLAVOR, spec={})
+def flavor(name: str = FLAVOR) -> Object:
+    return _object(kinds.RESOURCE_FLAVORS, name, spec={})
 
 
 def cluster_queue(
@@ -55,13 +60,21 @@ def cluster_queue(
     *,
     cpu: int,
     checks: Sequence[str] = (),
+    home: int = 0,
 ) -> Object:
-    """A ClusterQueue for all namespaces, with this quota of CPUs in its flavor."""
-    quotas = [{"name": FLAVOR, "resources": [{"name": "cpu", "nominalQuota": str(cpu)}]}]
+    """A ClusterQueue for all namespaces, with this quota of CPUs in its flavor; with `home`, the checks are those of that
+    flavor, and so many CPUs in the flavor of the manager cluster come first."""
+    quotas = [_quota(HOME_FLAVOR, home)] if home else []
+    quotas.append(_quota(FLAVOR, cpu))
     spec: Object = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": quotas}]}
     if checks:
-        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check} for check in checks]}
-    return _object(kinds.CLUSTER_QUEUES, name, spec=spec)
+        where = {"onFlavors": [FLAVOR]} if home else {}
+        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check, **where} for check in checks]}
+    return annotated(_object(kinds.CLUSTER_QUEUES, name, spec=spec), {MANAGER_TOO_ANNOTATION: "true"} if home else {})
+
+
+def _quota(flavor: str, cpu: int) -> Object:
+    return {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": str(cpu)}]}
 
 
 def local_queue(name: str, namespace: str, *, cluster_queue: str) -> Object:

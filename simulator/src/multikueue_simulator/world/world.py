@@ -99,6 +99,8 @@ class Layout:
     pods: bool = False
     """Whether the pods of jobs are objects with logs, for people to look at."""
     prices: Prices = field(default_factory=Prices)
+    home: int = 0
+    """The CPUs on the manager cluster that each queue has before those of its workers; 0: it is no worker of theirs."""
 
 
 class ClusterHandle:
@@ -195,6 +197,9 @@ class World:
         if self.core is not None:
             self.network.hosts[MANAGER].users[f"Bearer {self.core.name}"] = User(self.core.name)
         self.workers = {share.name: self._worker(share.name, lives) for share in layout.workers}
+        self.runner = self._runner(MANAGER, lives) if layout.home else None
+        if self.runner is not None:
+            self.network.hosts[MANAGER].users[f"Bearer {self.runner.name}"] = User(self.runner.name)
         self.managers: dict[str, ManagerProcess] = {}
 
     @property
@@ -212,6 +217,8 @@ class World:
         make = self.manager.create
         make(kinds.NAMESPACES, objects.namespace(self.layout.secrets))
         make(kinds.RESOURCE_FLAVORS, objects.flavor())
+        if self.layout.home:
+            make(kinds.RESOURCE_FLAVORS, objects.flavor(objects.HOME_FLAVOR))
         for name in self.workers:
             self.trust(name, token(name))
             priced = {PRICES_ANNOTATION: price} if (price := self.layout.prices.workers.get(name)) else {}
@@ -236,7 +243,8 @@ class World:
     def queue_body(self, name: str, *, cpu: int | None = None) -> Object:
         """A ClusterQueue of the manager as planned, or with another quota of its own flavor."""
         planned = {queue.name: queue.cpu for queue in self.layout.queues}
-        return objects.cluster_queue(name, cpu=planned[name] if cpu is None else cpu, checks=(objects.CHECK,))
+        given = planned[name] if cpu is None else cpu
+        return objects.cluster_queue(name, cpu=given, checks=(objects.CHECK,), home=self.layout.home)
 
     def decide(self, clusters: Sequence[str]) -> None:
         """Set the decisions of OCM's placement controller."""
@@ -250,7 +258,7 @@ class World:
     async def start(self, tasks: TaskGroup) -> None:
         """Start the programs on the clusters; returns when they run."""
         programs: list[Process] = [p for worker in self.workers.values() for p in (worker.kueue, worker.runner)]
-        programs += [self.core] if self.core is not None else []
+        programs += [each for each in (self.core, self.runner) if each is not None]
         for started in [program.begin(tasks) for program in programs]:
             await started.wait()
 
@@ -316,12 +324,14 @@ class World:
         return ClusterHandle(cluster, name)
 
     def _worker(self, name: str, lives: Lives | None) -> Worker:
-        network, clock = self.network, self.clock
         return Worker(
             self._site(name),
-            Kueue(name, network, clock=clock, rng=self._luck()),
-            Runner(name, network, clock=clock, rng=self._luck(), lives=lives, pods=self.layout.pods),
+            Kueue(name, self.network, clock=self.clock, rng=self._luck()),
+            self._runner(name, lives),
         )
+
+    def _runner(self, name: str, lives: Lives | None) -> Runner:
+        return Runner(name, self.network, clock=self.clock, rng=self._luck(), lives=lives, pods=self.layout.pods)
 
 
 def token(worker: str) -> str:

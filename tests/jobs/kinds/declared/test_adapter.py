@@ -221,6 +221,16 @@ def test_a_job_is_ours_if_its_manager_is(adapter: DeclaredJob) -> None:
 
 
 @EACH
+def test_a_kind_may_run_on_either_if_its_controller_lets_an_end_be_written(adapter: DeclaredJob) -> None:
+    assert bool(adapter.why_one_place) is (adapter.kind.kind in ("RayService", "TrainJob"))
+
+
+def test_a_kind_without_managed_by_runs_in_one_place() -> None:
+    assert "managedBy" in DeclaredJob(replace(MINI_CLUSTER, managed_by="", why_one_place="")).why_one_place
+    assert DeclaredJob(MINI_CLUSTER).why_one_place, "nobody knows its controller"
+
+
+@EACH
 def test_starting_and_stopping_are_patches_of_the_one_field(adapter: DeclaredJob) -> None:
     held, free = value(adapter, body(adapter)), value(adapter, body(adapter, suspend=False))
     assert (adapter.start_patch(free), adapter.stop_patch(held)) == (None, None)
@@ -272,6 +282,20 @@ def test_while_the_job_is_held_only_an_end_is_news(adapter: DeclaredJob) -> None
         "status": None,
     }
     assert adapter.reset_status_patch(held) is None
+
+
+@EACH_ENDING
+def test_of_a_job_with_a_controller_of_its_own_here_only_the_end_on_a_worker_is_written(adapter: DeclaredJob) -> None:
+    held, far = value(adapter, body(adapter, managed=False)), value(adapter, body(adapter, suspend=False))
+    assert adapter.status_to_copy(held, with_status(far, running(adapter))) is None
+    assert tree(adapter.status_to_copy(held, with_status(far, failed(adapter))) or msgspec.Raw()) == failed(adapter)
+    end = Condition(type="Finished", status="True", reason="Failed", message="it was so")
+    assert adapter.status_of_end(held, end) is not None
+    free = value(adapter, body(adapter, managed=False, suspend=False))
+    for busy in (free, with_status(held, running(adapter))):
+        assert adapter.status_to_copy(busy, with_status(far, failed(adapter))) is None
+        assert adapter.status_of_end(busy, end) is None
+        assert adapter.reset_status_patch(busy) is None
 
 
 @pytest.mark.parametrize("kind", ["TrainJob", "JobSet"])
