@@ -9,6 +9,7 @@ import os
 
 import pytest
 
+from multikueue_simulator.simulation.plan.draw import AT_HOME_FROM
 from multikueue_simulator.simulation.runs.batch import Tally, run_batch
 
 SEEDS = (
@@ -32,8 +33,9 @@ SEEDS = (
         7001756,
         7002342,
     ),
+    *range(AT_HOME_FROM, AT_HOME_FROM + 12),
 )
-"""The large ones have failed before."""
+"""The large ones have failed before, but for the last dozen, in which the manager cluster is a worker too."""
 
 
 @pytest.mark.timeout(600)

@@ -61,11 +61,12 @@ def cluster_queue(
     cpu: int,
     checks: Sequence[str] = (),
     home: int = 0,
+    is_home_last: bool = False,
 ) -> Object:
     """A ClusterQueue for all namespaces, with this quota of CPUs in its flavor; with `home`, the checks are those of that
-    flavor, and so many CPUs in the flavor of the manager cluster come first."""
+    flavor, and so many CPUs in the flavor of the manager cluster come before or after it."""
     quotas = [_quota(HOME_FLAVOR, home)] if home else []
-    quotas.append(_quota(FLAVOR, cpu))
+    quotas.insert(0 if is_home_last else len(quotas), _quota(FLAVOR, cpu))
     spec: Object = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": quotas}]}
     if checks:
         where = {"onFlavors": [FLAVOR]} if home else {}

@@ -100,7 +100,9 @@ class Layout:
     """Whether the pods of jobs are objects with logs, for people to look at."""
     prices: Prices = field(default_factory=Prices)
     home: int = 0
-    """The CPUs on the manager cluster that each queue has before those of its workers; 0: it is no worker of theirs."""
+    """The CPUs on the manager cluster that each queue has besides those of its workers; 0: it is no worker of theirs."""
+    is_home_last: bool = False
+    """Whether those come after the workers' instead of before them."""
 
 
 class ClusterHandle:
@@ -244,7 +246,8 @@ class World:
         """A ClusterQueue of the manager as planned, or with another quota of its own flavor."""
         planned = {queue.name: queue.cpu for queue in self.layout.queues}
         given = planned[name] if cpu is None else cpu
-        return objects.cluster_queue(name, cpu=given, checks=(objects.CHECK,), home=self.layout.home)
+        home, is_last = self.layout.home, self.layout.is_home_last
+        return objects.cluster_queue(name, cpu=given, checks=(objects.CHECK,), home=home, is_home_last=is_last)
 
     def decide(self, clusters: Sequence[str]) -> None:
         """Set the decisions of OCM's placement controller."""

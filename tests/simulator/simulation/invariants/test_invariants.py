@@ -149,6 +149,73 @@ def test_the_main_job_violates_no_invariant() -> None:
     assert judge.broken == []
 
 
+# --- the manager cluster as a worker ---------------------------------------------------------------------------------
+
+AT_HOME = replace(PLAN, layout=replace(PLAN.layout, home=2))
+
+
+def here(**status: Any) -> Object:
+    """The job of the manager cluster."""
+    return {"metadata": {"name": "job", "namespace": NAMESPACE, "uid": "job-uid"}, "spec": {}, "status": status}
+
+
+def reserved_here(*conditions: Object, flavor: str = objects.HOME_FLAVOR) -> Object:
+    made = reserved(*conditions)
+    made["status"]["admission"]["podSetAssignments"][0]["flavors"]["cpu"] = flavor
+    return made
+
+
+def test_a_job_that_runs_on_the_manager_cluster_violates_no_invariant() -> None:
+    with court(AT_HOME) as judge:
+        judge.local(reserved_here(condition("Admitted")))
+        judge.write(MANAGER, kinds.JOBS, here(active=1))
+        judge.write(MANAGER, kinds.JOBS, here(**done()))
+        judge.local(reserved_here(condition("Finished", reason="Succeeded")))
+    assert judge.broken == []
+
+
+def test_a_job_runs_on_the_manager_cluster_or_on_a_worker() -> None:
+    with court(AT_HOME) as judge:
+        dispatched(judge)
+        judge.job("worker1", remote(active=1), by="")
+        judge.write(MANAGER, kinds.JOBS, here(active=1), at=6.0)
+    assert "twice" in judge.broken
+    with court(AT_HOME) as judge:
+        judge.local(reserved_here(condition("Admitted")))
+        judge.write(MANAGER, kinds.JOBS, here(active=1))
+        judge.job("worker1", at=6.0)
+    assert judge.broken == ["I1"]
+
+
+@pytest.mark.parametrize(
+    ("local", "expected"),
+    [(reserved_here(), []), (reserved_here(flavor="default"), ["quota"]), (workload(), ["quota"])],
+    ids=["of its own", "of a worker's", "none"],
+)
+def test_a_job_runs_on_the_manager_cluster_with_quota(local: Object, expected: list[str]) -> None:
+    with court(AT_HOME) as judge:
+        judge.local(local)
+        judge.write(MANAGER, kinds.JOBS, here(active=1))
+    assert judge.broken == expected
+
+
+def test_a_job_that_runs_on_the_manager_cluster_keeps_its_quota() -> None:
+    with court(AT_HOME) as judge:
+        judge.local(reserved_here(condition("Admitted")))
+        judge.write(MANAGER, kinds.JOBS, here(active=1))
+        judge.local(workload(), at=15.0)
+    assert judge.broken == ["release"]
+
+
+def test_a_job_that_has_ended_on_the_manager_cluster_runs_nowhere_again() -> None:
+    with court(AT_HOME) as judge:
+        judge.local(reserved_here(condition("Admitted")))
+        judge.write(MANAGER, kinds.JOBS, here(active=1))
+        judge.write(MANAGER, kinds.JOBS, here(**done()), at=6.0)
+        judge.job("worker1", at=7.0)
+    assert judge.broken == ["twice"]
+
+
 # --- who wins --------------------------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 import pytest
@@ -36,10 +36,11 @@ class Bench:
 
     world: World
     injector: FaultInjector
+    plan: Plan = PLAN
     broken: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.silence = Silence(self.world, PLAN, self.injector, lambda *facts: self.broken.append(str(facts[2])))
+        self.silence = Silence(self.world, self.plan, self.injector, lambda *facts: self.broken.append(str(facts[2])))
         self.job = self.world.manager.create(kinds.JOBS, objects.job("job0", NAMESPACE, queue="main"))
 
     def workload(self, *conditions: Object, **status: object) -> Object:
@@ -144,6 +145,24 @@ def test_what_waits_in_silence_is_noticed(act: Callable[[Bench], object], words:
 )
 def test_other_waits_are_none_of_it(act: Callable[[Bench], object]) -> None:
     assert looked_at(act, seconds=60.0) == []
+
+
+@pytest.mark.parametrize("has_ended", [False, True], ids=["while it runs", "once it has ended"])
+def test_what_runs_on_the_manager_cluster_waits_for_its_end_alone(has_ended: bool) -> None:
+    plan = replace(PLAN, layout=replace(LAYOUT, home=2))
+
+    async def test(world: World, tasks: TaskGroup) -> None:
+        bench = Bench(world, FaultInjector(world, plan, tasks), plan)
+        reserved(bench, {**QUOTA, "type": "Admitted"})
+        if has_ended:
+            times = dict.fromkeys(("startTime", "completionTime"), QUOTA["lastTransitionTime"])
+            conditions = [{**QUOTA, "type": type_} for type_ in ("SuccessCriteriaMet", "Complete")]
+            complete = {"status": {"conditions": conditions, **times}}
+            world.manager.patch(kinds.JOBS, seen.key(bench.job), complete, subresource="status")
+        said = await bench.look(100.0)
+        assert {text.partition(": ")[2] for text in said} == ({"its job has ended"} if has_ended else set())
+
+    perform(plan.layout, test)
 
 
 def test_silence_begins_when_a_message_is_taken_back() -> None:

@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup
 
 from fakekube.model.wire import Object
 from multikueue.api import kinds
+from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.capacity.spend import SPEND_LIMIT_REACHED
 from multikueue.settings import InForce
@@ -117,6 +118,22 @@ def test_a_copy_that_a_loser_keeps_is_noticed() -> None:
         assert set(watch.broken) == {"losers"}
 
     watching(body)
+
+
+def test_what_runs_on_the_manager_cluster_leaves_nothing_on_workers() -> None:
+    async def body(watch: Watch) -> None:
+        assert watch.world.manager.all(kinds.JOBS)[0]["status"]["active"] == 1
+        assert watch.broken == []
+        watch.blind()
+        metadata: Object = {"name": watch.workload()["metadata"]["name"], "namespace": NAMESPACE}
+        marks = {ATTEMPT_ANNOTATION: f"earlier/{watch.workload()['metadata']['uid']}"}
+        metadata |= {"labels": {ORIGIN_LABEL: "multikueue"}, "annotations": marks}
+        copy = {"apiVersion": kinds.WORKLOADS.api_version, "kind": kinds.WORKLOADS.kind, "metadata": metadata}
+        watch.world.site("w1").create(kinds.WORKLOADS, copy | {"spec": watch.workload()["spec"]})
+        await watch.look(4)
+        assert set(watch.broken) == {"losers"}
+
+    watching(body, replace(PLAN, layout=replace(PLAN.layout, home=1)))
 
 
 def test_a_winner_that_does_not_admit_any_more_is_noticed() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from multikueue_simulator.simulation.plan import plan as plans
-from multikueue_simulator.simulation.plan.draw import drawn
+from multikueue_simulator.simulation.plan.draw import AT_HOME_FROM, drawn
 from multikueue_simulator.simulation.plan.plan import Event
 
 SEEDS = range(1500)
+AT_HOME = range(AT_HOME_FROM, AT_HOME_FROM + 40)
 
 
 def kinds_of_events() -> set[type[Event]]:
@@ -22,7 +23,7 @@ def test_a_seed_has_one_plan() -> None:
 
 
 def test_every_kind_of_event_comes_up() -> None:
-    found = {type(event) for seed in SEEDS for event in drawn(seed).events}
+    found = {type(event) for seed in (*SEEDS, *AT_HOME) for event in drawn(seed).events}
     assert kinds_of_events() - found == set()
 
 
@@ -40,6 +41,13 @@ def test_all_roles_come_up() -> None:
             assert [replica.nominates for replica in plan.replicas] == [False, True]
             assert not plan.elected
             assert not any(isinstance(event, plans.StrategyChange) for event in plan.events)
+
+
+def test_the_manager_cluster_is_a_worker_too_from_a_seed_on() -> None:
+    assert not any(drawn(seed).layout.home for seed in SEEDS)
+    found = [drawn(seed) for seed in AT_HOME]
+    assert all(plan.layout.home and not plan.layout.core and not plan.adversaries for plan in found)
+    assert {plan.layout.is_home_last for plan in found} == {True, False}
 
 
 def test_some_jobs_fit_the_queue_and_no_worker_until_one_grows_after_all_trouble() -> None:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from functools import partial, singledispatchmethod
 from typing import Any, TypeVar
 
+import anyio
 from anyio.abc import TaskGroup
 
 from fakekube.model.storage import Backup
@@ -69,6 +70,8 @@ class FaultInjector:
     """By the UID of a job on a worker that another manager made, as it seems: the local job, and the mark of its attempt."""
     dropped: dict[str, float] = field(default_factory=dict)
     """The fields that the manager cluster does not keep, or did not until then, in seconds of the world."""
+    resumed: dict[str, float] = field(default_factory=dict)
+    """The jobs that a user started on the manager cluster, and when last, in seconds of the world."""
     shared: set[str] = field(default_factory=set)
     """The jobs whose workload has a field that a person owns as well."""
     _links: dict[tuple[str, str], State] = field(default_factory=dict)
@@ -90,6 +93,7 @@ class FaultInjector:
             seconds=job.seconds,
             failures="true" if job.fails else job.retried,
             retries=job.retried,
+            managed=not self.plan.layout.home,
         )
         attempted(lambda: self.world.manager.create(kinds.JOBS, body))
         self.deleted.discard(job.name)
@@ -495,6 +499,12 @@ class FaultInjector:
     def _suspend(self, event: plans.Suspend) -> None:
         self.disturbed.add(event.job)
         self.world.manager.patch(kinds.JOBS, ObjectKey(NAMESPACE, event.job), {"spec": {"suspend": True}})
+
+    @do.register
+    def _resume(self, event: plans.Resume) -> None:
+        self.disturbed.add(event.job)
+        self.resumed[event.job] = anyio.current_time()
+        self.world.manager.patch(kinds.JOBS, ObjectKey(NAMESPACE, event.job), {"spec": {"suspend": False}})
 
     @do.register
     def _edit_job(self, event: plans.EditJob) -> None:

@@ -34,7 +34,7 @@ from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
 from multikueue_simulator.simulation.faults.odd_objects import ROGUE
 from multikueue_simulator.simulation.plan.plan import JobPlan, Plan
 from multikueue_simulator.time import EPOCH
-from multikueue_simulator.world.objects import CHECK
+from multikueue_simulator.world.objects import CHECK, HOME_FLAVOR
 from multikueue_simulator.world.world import MANAGER, NAMESPACE, World
 
 __all__ = ["Course", "Invariants", "Violation", "Write", "held_up"]
@@ -166,6 +166,8 @@ class Invariants:
         elif host == MANAGER:
             if change.storage == WORKLOADS:
                 self._local_workload(write)
+            elif change.storage == JOBS and self.plan.layout.home:
+                self._home_job(write)
             elif change.storage == LEASES:
                 self._lease(write)
             elif change.storage == CLUSTER_QUEUES:
@@ -304,6 +306,9 @@ class Invariants:
                 continue
             if not self._excused(worker.name, write.at) and self._away_since(worker.name, write.at) is None:
                 self.broken("release", write.at, f"{_name(write)} gives its quota back and runs on {worker.name}")
+        home = self._at_home(seen.owner(write.new), seen.owner_uid(write.new), write.at)
+        if home is not None and write.at - self._running[MANAGER, home["metadata"]["name"]] >= self._news:
+            self.broken("release", write.at, f"{_name(write)} gives its quota back and runs on the manager cluster")
 
     def _is_untold(self, job: Object, now: float) -> bool:
         """Whether the local job shows no pods beside a Kueue, and no manager acted long enough to copy them from the
@@ -358,6 +363,8 @@ class Invariants:
             job = worker.site.stored(kinds.JOBS, ObjectKey(NAMESPACE, name))
             if job is not None and seen.attempt(job) == _mark(local) and not self._excused(worker.name, now):
                 runs += (job.get("status") or {}).get("active") or 0
+        home = self._at_home(name, seen.owner_uid(local), now)
+        runs += home["status"]["active"] if home is not None else 0
         if runs > counted:
             text = f"{runs} pods of job {name} run, and {counted} are counted"
             self.broken("counted", now, text)
@@ -577,9 +584,62 @@ class Invariants:
         """The UID of the local job behind a remote job."""
         return self._job_of.get(seen.attempt(remote).partition("/")[2], "")
 
+    def _at_home(self, name: str, uid: str, now: float) -> Object | None:
+        """The job while it runs on the manager cluster, which is a worker too; not one that a user has just started."""
+        job = self.world.manager.stored(kinds.JOBS, ObjectKey(NAMESPACE, name)) if self.plan.layout.home else None
+        if job is None or job["metadata"]["uid"] != uid or not seen.is_running(job):
+            return None
+        return job if now - self.injector.resumed.get(name, -math.inf) > RELEARNING else None
+
+    def _home_job(self, write: Write) -> None:
+        """A job runs on the manager cluster if it has quota there, and if no worker has it; its end there is one of a
+        reservation, as on a worker."""
+        new, old = write.new, write.old
+        name, uid = new["metadata"]["name"], new["metadata"]["uid"]
+        if write.change.type == DELETED:
+            return
+        if seen.is_running(new) and not (old is not None and seen.is_running(old)):
+            self._running[MANAGER, name] = write.at
+            if self._at_home(name, uid, write.at) is not None:
+                self._alone_at_home(write)
+        if seen.result(new) and not (old is not None and seen.result(old)) and not write.by:
+            self._ends[uid].append(_End(MANAGER, write.at, _mark(self._local_workload_of(uid)), new["status"]))
+
+    def _alone_at_home(self, write: Write) -> None:
+        name, uid = write.new["metadata"]["name"], write.new["metadata"]["uid"]
+        for worker in self.world.workers.values():
+            job = worker.site.stored(kinds.JOBS, ObjectKey(NAMESPACE, name))
+            if (
+                job is None
+                or not seen.is_ours(job)
+                or self._local_job(job) != uid
+                or self._excused(worker.name, write.at)
+            ):
+                continue
+            if not seen.is_leaving(job):
+                self.broken("twice", write.at, f"job {name} runs on the manager cluster while {worker.name} has it")
+        local = self._local_workload_of(uid)
+        flavors = {flavor for _, flavor in _usage(local)} if local is not None else set()
+        if flavors != {HOME_FLAVOR}:
+            self.broken(
+                "quota", write.at, f"job {name} runs on the manager cluster with quota of {flavors or 'nothing'}"
+            )
+        ends = [
+            end for end in self._ends[uid] if not self._attempts[end.attempt].lost and not self._is_of_the_past(end)
+        ]
+        if ends and name not in self.injector.disturbed:
+            self.broken("twice", write.at, f"job {name} runs on the manager cluster, and had ended on {ends[0].worker}")
+
+    def _local_workload_of(self, uid: str) -> Object | None:
+        """The Workload of a job with a reservation."""
+        found = self.world.manager.all(kinds.WORKLOADS, NAMESPACE)
+        return next((each for each in found if seen.owner_uid(each) == uid and _mark(each)), None)
+
     def _others(self, write: Write) -> Iterator[tuple[str, Object]]:
-        """Copies of the job on other workers, with the worker of each."""
+        """Copies of the job on other workers, with the worker of each; the manager cluster is one while it runs there."""
         name, uid = write.new["metadata"]["name"], self._local_job(write.new)
+        if (home := self._at_home(name, uid, write.at)) is not None:
+            yield MANAGER, home
         for worker in self.world.workers.values():
             if worker.name != write.host:
                 found = worker.site.stored(kinds.JOBS, ObjectKey(NAMESPACE, name))
@@ -630,6 +690,8 @@ class Invariants:
         """Whether managers need not know the state of a worker: it was away too long, or was restored from a backup
         recently."""
         restored = self.injector.restored.get(worker)
+        if worker == MANAGER:
+            return False
         return self._is_lost(worker, now) or (restored is not None and now - restored < RELEARNING)
 
     def _is_untraceable(self, worker: str, job: Object) -> bool:

@@ -103,6 +103,8 @@ class Silence:
         # A win counts for as long as the workload is admitted, though its check was taken out of the queue since.
         if state == "Ready" or (workload["status"].get("clusterName") and seen.is_true(workload, ADMITTED)):
             return self._result(workload)
+        if self.plan.layout.home and not state and seen.is_true(workload, ADMITTED):
+            return self._result_here(workload)
         won = tuple(
             name for name, copy in copies.items() if seen.is_true(copy, ADMITTED) and not seen.is_true(copy, EVICTED)
         )
@@ -122,6 +124,11 @@ class Silence:
         if job is None or not seen.is_ours(job) or not seen.result(job):
             return None
         return Wait("its job has ended", LASTING.seconds + TRY, (winner,))
+
+    def _result_here(self, workload: Object) -> Wait | None:
+        """What runs on the manager cluster has ended there."""
+        job = self.world.manager.stored(kinds.JOBS, ObjectKey(NAMESPACE, seen.owner(workload)))
+        return Wait("its job has ended", LASTING.seconds + TRY) if job is not None and seen.result(job) else None
 
     def _copy(self, worker: str, workload: Object) -> Object | None:
         """The copy of the present attempt."""

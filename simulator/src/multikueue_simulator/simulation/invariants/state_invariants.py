@@ -88,6 +88,7 @@ class StateInvariants:
         if self._is_calm(MANAGER, now):
             for workload in workloads:
                 self._no_losers(workload, now)
+                self._only_here(workload, now)
                 self._still_admitted(workload, now)
                 self._not_overdue(workload, now)
                 self._stopped(workload, now)
@@ -120,6 +121,19 @@ class StateInvariants:
             if worker.name != winner and self._is_calm(worker.name, now) and self._holds(worker.name, workload):
                 name = workload["metadata"]["name"]
                 self.broken("losers", now, f"{name} is won by {winner}, and {worker.name} still has a copy")
+
+    def _only_here(self, workload: Object, now: float) -> None:
+        """What runs on the manager cluster, which is a worker too, leaves nothing on the others."""
+        known = (_attempt(workload), "here")
+        if not self.plan.layout.home or _check(workload) or not seen.is_true(workload, ADMITTED):
+            self._since.pop(known, None)
+            return
+        if now - self._since.setdefault(known, now) < SOON:
+            return
+        for worker in self.world.workers.values():
+            if self._is_calm(worker.name, now) and self._holds(worker.name, workload):
+                name = workload["metadata"]["name"]
+                self.broken("losers", now, f"{name} runs on the manager cluster, and {worker.name} still has a copy")
 
     def _still_admitted(self, workload: Object, now: float) -> None:
         """A Ready workload is admitted on its winner, except for short gaps."""
@@ -188,6 +202,12 @@ class StateInvariants:
             if runs and now - since > SOON and self._is_calm(worker.name, now):
                 name = workload["metadata"]["name"]
                 self.broken("stops", now, f"{name} is evicted for {now - since:.0f} s and still runs on {worker.name}")
+        home = self.world.manager.stored(kinds.JOBS, ObjectKey(NAMESPACE, seen.owner(workload)))
+        if self.plan.layout.home and home is not None and seen.is_running(home) and now - since > SOON:
+            name = workload["metadata"]["name"]
+            self.broken(
+                "stops", now, f"{name} is evicted for {now - since:.0f} s and still runs on the manager cluster"
+            )
 
     def _rounds(self, workload: Object, now: float) -> None:
         """The strategies that go by time add no more workers in a round than their options say, whichever of them fail. A

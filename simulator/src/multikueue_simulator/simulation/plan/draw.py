@@ -41,13 +41,28 @@ LONGEST, RECOVERY = 60.0, 75.0
 """The limit of the total duration of jobs in such a run, and the time after which no fault has effects any more; both
 in seconds."""
 
+AT_HOME_FROM = 20_000_000
+"""From this seed on the manager cluster is a worker of the queues as well. What seeds below it draw stays as it was."""
+
 JOBS_WITHIN = 30.0
 """The time in seconds in which all jobs are submitted."""
 
 
 def drawn(seed: int) -> Plan:
     """The plan of a seed, always the same."""
+    if seed >= AT_HOME_FROM:
+        return _at_home_too(_with_waves(_Draft(seed).plan()))
     return with_partial_faults(_with_waves(_with_what_fits_nowhere(beset(_Draft(seed).plan()))))
+
+
+def _at_home_too(plan: Plan) -> Plan:
+    """Make the manager cluster a worker of the queues, for a pod or more. In some of these plans users start jobs there that
+    wait, or run on a worker."""
+    luck = random.Random(f"home {plan.seed}")  # noqa: S311  # not a secret
+    layout = replace(plan.layout, home=luck.choice((1, 2, 2, 4)), is_home_last=luck.random() < 0.3)
+    resumed = [luck.choice(plan.jobs) for _ in range(luck.choice((0, 0, 0, 1, 2)))]
+    events = (plans.Resume(at=round(job.at + luck.uniform(0.0, job.seconds + 5.0), 3), job=job.name) for job in resumed)
+    return replace(plan, layout=layout, events=tuple(sorted((*plan.events, *events), key=lambda event: event.at)))
 
 
 def _with_waves(plan: Plan) -> Plan:
@@ -121,7 +136,7 @@ class _Draft:
         self.largest = min(share.cpu for share in (*self.workers, *self.queues)) // 2
         """The maximum CPUs of a pod: two such pods fit everywhere."""
         core = random.Random(f"core {seed}")  # noqa: S311  # not a secret
-        self.core = core.random() < BESIDE_KUEUE
+        self.core = core.random() < BESIDE_KUEUE and seed < AT_HOME_FROM
         self.dispatcher = self.core and core.random() < WITH_DISPATCHER
         self.placement = self.some_workers(least=1) if luck.random() < 0.3 else ()
         self.elected = luck.random() < 0.35 and not self.dispatcher

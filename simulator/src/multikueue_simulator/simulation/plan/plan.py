@@ -386,6 +386,12 @@ class Suspend(_OfJob):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resume(_OfJob):
+    def describe(self) -> str:
+        return f"a user starts job {self.job} on the manager cluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EditJob(_OfJob):
     what: Literal["annotation", "parallelism", "queue"]
 

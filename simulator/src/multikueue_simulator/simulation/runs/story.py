@@ -35,6 +35,9 @@ def _setting(plan: Plan) -> Iterator[str]:
     yield f"Seed {plan.seed}. Workers: {workers}. Queues: {queues}."
     if plan.layout.core:
         yield "A Kueue on the manager cluster keeps jobs and quota; ours is beside it."
+    if plan.layout.home:
+        place = "after" if plan.layout.is_home_last else "before"
+        yield f"The manager cluster is a worker too: {plan.layout.home} CPU for each queue, {place} the workers'."
     replicas = ", ".join(map(_replica, plan.replicas))
     options = ", ".join(f"{name}={value}" for name, value in plan.options.items())
     yield f"Managers: {replicas}; {'elected' if plan.elected else 'no election'}. Strategy: {plan.strategy} {options}".rstrip()
