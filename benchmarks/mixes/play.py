@@ -8,16 +8,20 @@ checkpoint. Strategies see each worker as the manager shows it: its room with al
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache, partial
 from heapq import heapify, heappop, heappush
 from itertools import count
 
 from benchmarks.mixes.traces import Cluster, Job
+from multikueue import registry
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.capacity.waits import Like, WaitTimes, size_of
 from multikueue.strategy import FlavorRoom, Fleet, Nomination, Placement, Room, Strategy, Worker, Workload
+from multikueue.workload.strategy_call import ROOM, WAITS
 from multikueue_strategies.scorers import DATA
 
 __all__ = ["Chooser", "Record", "Result", "World", "play"]
@@ -81,20 +85,57 @@ class _Copy:
     wins: bool = False
 
     @property
+    def priority(self) -> int:
+        return -self.order[0]
+
+    @property
     def is_running(self) -> bool:
         return self.runs_since is not None
 
 
 @dataclass(eq=False, slots=True)
 class _Worker:
+    """`waiting` is in its order."""
+
     cluster: Cluster
     free: int
     waiting: list[_Copy] = field(default_factory=list)
     running: list[_Copy] = field(default_factory=list)
     asked: int = 0
     """Parts of all that waits."""
+    lower: int = 0
+    """Parts of what runs without a higher priority."""
     times: WaitTimes = field(default_factory=WaitTimes)
     is_woken: bool = False
+    shown: tuple[tuple[int, int, int], Room] | None = None
+    """Its room, for as long as these numbers are the same."""
+
+    def joins(self, copy: _Copy) -> None:
+        insort(self.waiting, copy, key=_order)
+
+    def leaves(self, copy: _Copy) -> None:
+        del self.waiting[bisect_left(self.waiting, copy.order, key=_order)]
+
+    def room(self) -> Room:
+        """As the manager shows it, with all that waits counted as used."""
+        now = self.free, self.asked, self.lower
+        if self.shown is None or self.shown[0] != now:
+            parts, free = self.cluster.parts, self.free - self.asked
+            room = FlavorRoom(
+                flavor="default",
+                resource=GPU,
+                nominal=parts,
+                used=parts - free,
+                most=parts,
+                free=free,
+                preemptible=((0, self.lower),) if self.lower else (),
+            )
+            self.shown = now, Room(quotas=(room,))
+        return self.shown[1]
+
+
+def _order(copy: _Copy) -> tuple[int, float, int]:
+    return copy.order
 
 
 @dataclass(eq=False, slots=True)
@@ -105,6 +146,8 @@ class _Attempt:
     workload: Workload
     copies: dict[str, _Copy] = field(default_factory=dict)
     version: int = 0
+    shown: tuple[Worker, ...] = ()
+    """What the strategy saw when it answered that nobody is to have it, and that time alone changes nothing."""
 
 
 Chooser = Strategy | Callable[["World", Job], Nomination]
@@ -116,11 +159,18 @@ class World:
 
     def __init__(self, clusters: Sequence[Cluster], chooser: Chooser) -> None:
         self.workers = {each.name: _Worker(each, each.parts) for each in clusters}
-        self.chooser, self.now, self.result = chooser, 0.0, Result(tuple(clusters), [])
+        self._nomination: Callable[[_Attempt], Nomination] = (
+            partial(self._nominated_by, chooser)
+            if isinstance(chooser, Strategy)
+            else lambda attempt: chooser(self, attempt.record.job)
+        )
+        self.now, self.result = 0.0, Result(tuple(clusters), [])
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers, self._quota = count(), sum(each.parts for each in clusters)
         self._queue: list[tuple[tuple[int, float, int], Record]] = []
         self._attempts: dict[str, _Attempt] = {}
+        self._reads = registry.reads(chooser) if isinstance(chooser, Strategy) else frozenset[str]()
+        self._seen_last: dict[tuple[bool, ...], tuple[Worker, ...]] = {}
         self._placement = Placement(name="order", groups=tuple((each.name,) for each in clusters))
 
     def play(self, jobs: Sequence[Job]) -> Result:
@@ -189,10 +239,14 @@ class World:
         if attempt.version == version and self._attempts.get(attempt.record.job.name) is attempt:
             self._ask(attempt)
 
-    def _nomination(self, attempt: _Attempt) -> Nomination:
-        if isinstance(self.chooser, Strategy):
-            return self.chooser.nominate(attempt.workload, self._fleet(attempt.record.job))
-        return self.chooser(self, attempt.record.job)
+    def _nominated_by(self, strategy: Strategy, attempt: _Attempt) -> Nomination:
+        shown = self._shown(attempt.record.job)
+        if shown is attempt.shown:
+            return Nomination()
+        made = strategy.nominate(attempt.workload, Fleet(workers=shown, now=self._time(), placement=self._placement))
+        is_nobody = not (made.clusters or attempt.workload.nominated_clusters or made.revisit_after)
+        attempt.shown = shown if is_nobody else ()
+        return made
 
     # On a worker.
 
@@ -201,9 +255,10 @@ class World:
         record.copies += 1
         self.result.writes += 0 if job.local else WRITES_PER_COPY
         copy = _Copy(record, worker, (-job.priority, self.now, next(self._numbers)), self.now + after)
-        worker.waiting.append(copy)
+        worker.joins(copy)
         worker.asked += job.parts
-        worker.times.begins(_key(job), _like(job), self._time())
+        if WAITS in self._reads:
+            worker.times.begins(_key(job), _like(job.parts), self._time())
         self._at(self.now + after, lambda: self._schedule(worker))
         return copy
 
@@ -215,7 +270,6 @@ class World:
 
     def _schedule(self, worker: _Worker) -> None:
         worker.is_woken = False
-        worker.waiting.sort(key=lambda copy: copy.order)
         for copy in list(worker.waiting):
             if copy.since > self.now or not copy.waits:
                 continue
@@ -224,18 +278,18 @@ class World:
                 self._preempt(worker, copy)
             if need <= worker.free:
                 self._start(worker, copy)
-            if worker.free <= 0 and not any(each.record.job.priority for each in worker.waiting):
+            if worker.free <= 0 and not (worker.waiting and worker.waiting[0].priority > 0):
                 break
 
     def _preempt(self, worker: _Worker, copy: _Copy) -> None:
         """Lower priorities make room, the youngest first, if that is enough."""
         job, victims, room = copy.record.job, list[_Copy](), worker.free
+        if room + worker.lower < job.parts:
+            return
         for other in sorted(worker.running, key=lambda each: -(each.runs_since or 0.0)):
             if room < job.parts and other.record.job.priority < job.priority:
                 victims.append(other)
                 room += other.record.job.parts
-        if room < job.parts:
-            return
         for victim in victims:
             self.result.preempted += 1
             self._lose(victim)
@@ -249,8 +303,9 @@ class World:
         record.done += ran - ran % CHECKPOINT
         record.lost += ran % CHECKPOINT * record.job.parts
         self._stop(copy)
-        copy.worker.times.loses(_key(record.job), self._time())
-        copy.worker.times.goes(_key(record.job), self._time())
+        if WAITS in self._reads:
+            copy.worker.times.loses(_key(record.job), self._time())
+        self._gone(copy)
         if record.job.local:
             self._arrive(record, copy.worker)
             return
@@ -268,13 +323,15 @@ class World:
 
     def _start(self, worker: _Worker, copy: _Copy) -> None:
         job = copy.record.job
-        worker.waiting.remove(copy)
+        worker.leaves(copy)
         copy.waits = False
         worker.asked -= job.parts
         worker.free -= job.parts
+        worker.lower += 0 if job.priority else job.parts
         worker.running.append(copy)
         copy.runs_since = self.now
-        worker.times.gets(_key(job), _like(job), timedelta(seconds=self.now - copy.since), self._time())
+        if WAITS in self._reads:
+            worker.times.gets(_key(job), _like(job.parts), timedelta(seconds=self.now - copy.since), self._time())
         if job.local:
             self._run(copy)
         else:
@@ -302,7 +359,7 @@ class World:
             return
         self._stop(copy)
         copy.record.ended = self.now
-        copy.worker.times.goes(_key(copy.record.job), self._time())
+        self._gone(copy)
         if not copy.record.job.local:
             self._quota += copy.record.job.parts
             self._at(self.now, self._admit)
@@ -312,6 +369,7 @@ class World:
         worker, parts = copy.worker, copy.record.job.parts
         worker.running.remove(copy)
         worker.free += parts
+        worker.lower -= 0 if copy.record.job.priority else parts
         name, span = worker.cluster.name, self.result.span
         asked = parts * (min(self.now, span) - min(copy.since, span))
         self.result.demand[name] = self.result.demand.get(name, 0.0) + asked
@@ -326,11 +384,15 @@ class World:
             self.result.preempted_by_losers += copy.victims
             self._stop(copy)
         elif copy.waits:
-            worker.waiting.remove(copy)
+            worker.leaves(copy)
             copy.waits = False
             worker.asked -= job.parts
-        worker.times.goes(_key(job), self._time())
+        self._gone(copy)
         self._wake(worker)
+
+    def _gone(self, copy: _Copy) -> None:
+        if WAITS in self._reads:
+            copy.worker.times.goes(_key(copy.record.job), self._time())
 
     def starts(self, job: Job) -> Iterator[tuple[float, str]]:
         """When it would start on each worker that can hold it, if nobody came after it and run times were known."""
@@ -343,30 +405,26 @@ class World:
     def _time(self) -> datetime:
         return EPOCH + timedelta(seconds=self.now)
 
-    def _fleet(self, job: Job) -> Fleet:
-        return Fleet(workers=tuple(self._shown(job)), now=self._time(), placement=self._placement)
-
-    def _shown(self, job: Job) -> Iterator[Worker]:
-        like, now = _like(job), self._time()
-        for name, worker in self.workers.items():
-            can = job.gpu in ("", worker.cluster.gpu) and job.parts <= worker.cluster.parts
-            lower = sum(each.record.job.parts for each in worker.running if each.record.job.priority == 0)
-            room = FlavorRoom(
-                flavor="default",
-                resource=GPU,
-                nominal=worker.cluster.parts,
-                used=worker.cluster.parts - worker.free + worker.asked,
-                most=worker.cluster.parts,
-                free=worker.free - worker.asked,
-                preemptible=((0, lower),) if lower else (),
-            )
-            yield Worker(
-                name=name,
-                usable=can,
-                why="" if can else "it can never hold it",
-                room=Room(quotas=(room,)),
-                waits=worker.times.waits(like, now),
-            )
+    def _shown(self, job: Job) -> tuple[Worker, ...]:
+        """With what the strategy reads, and nothing else, as the manager shows them; the same value while nothing changes."""
+        can = tuple(
+            [job.gpu in ("", each.cluster.gpu) and job.parts <= each.cluster.parts for each in self.workers.values()]
+        )
+        like, now, before = _like(job.parts), self._time(), self._seen_last.get(can, ())
+        has_room, has_waits = ROOM in self._reads, WAITS in self._reads
+        workers = self.workers.values()
+        rooms = [each.room() for each in workers] if has_room else [None] * len(can)
+        waits = [each.times.waits(like, now) for each in workers] if has_waits else [None] * len(can)
+        if before and all(
+            worker.room is room and worker.waits is wait
+            for worker, room, wait in zip(before, rooms, waits, strict=True)
+        ):
+            return before
+        whys = ["" if able else "it can never hold it" for able in can]
+        parts = zip(self.workers, can, whys, rooms, waits, strict=True)
+        found = tuple([Worker(name=n, usable=u, why=y, room=r, waits=w) for n, u, y, r, w in parts])
+        self._seen_last[can] = found
+        return found
 
 
 def play(clusters: Sequence[Cluster], jobs: Sequence[Job], chooser: Chooser) -> Result:
@@ -395,8 +453,9 @@ def _key(job: Job) -> ObjectKey:
     return ObjectKey("mix", job.name)
 
 
-def _like(job: Job) -> Like:
-    return Like(ObjectKey("mix", "queue"), size_of({GPU: job.parts}))
+@cache
+def _like(parts: int) -> Like:
+    return Like(ObjectKey("mix", "queue"), size_of({GPU: parts}))
 
 
 def _workload(job: Job, now: datetime) -> Workload:

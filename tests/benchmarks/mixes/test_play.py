@@ -7,6 +7,7 @@ import pytest
 from benchmarks.mixes.contestants import CONTESTANTS
 from benchmarks.mixes.play import Result, play
 from benchmarks.mixes.traces import MIXES, PARTS, Cluster, Job, drawn, fleet
+from multikueue.strategy import Fleet, Nomination, Worker, Workload
 
 TWO = (Cluster("c1", 4 * PARTS, "a", 1.0), Cluster("c2", 4 * PARTS, "a", 3.0))
 
@@ -54,6 +55,33 @@ def test_copies_that_lose_preempt_for_nothing() -> None:
     result = played("race", *busy, gpus(4, "urgent", at=50, priority=1))
     assert (result.preempted, result.preempted_by_losers) == (2, 1)
     assert played("room", *busy, gpus(4, "urgent", at=50, priority=1)).preempted_by_losers == 0
+
+
+class Reader:
+    """A strategy that says what it reads, and names a worker when it is asked for the last time."""
+
+    def __init__(self, *reads: str, times: int = 1) -> None:
+        self.reads, self.times, self.seen = reads, times, list[tuple[Worker, ...]]()
+
+    def nominate(self, workload: Workload, fleet: Fleet) -> Nomination:
+        self.seen.append(fleet.workers)
+        return Nomination(fleet.names[:1] if len(self.seen) == self.times else ())
+
+
+@pytest.mark.parametrize("reads", [(), ("room",), ("waits",), ("room", "waits")], ids=str)
+def test_a_strategy_sees_what_it_reads(reads: tuple[str, ...]) -> None:
+    reader = Reader(*reads)
+    play(TWO, (gpus(1),), reader)
+    for worker in (each for workers in reader.seen for each in workers):
+        assert ((worker.room is not None), (worker.waits is not None)) == ("room" in reads, "waits" in reads)
+
+
+def test_who_names_nobody_is_asked_again_once_something_has_changed() -> None:
+    """Every ten seconds, as by the manager, but not in vain: the answer of a pure strategy would be the same."""
+    reader = Reader("room", times=3)
+    others = (gpus(1, "other", at=25, local="c1"), gpus(1, "third", at=75, local="c2"))
+    (first, *_) = play(TWO, (gpus(1), *others), reader).records
+    assert first.started == 82.0
 
 
 @pytest.mark.parametrize("name", CONTESTANTS)
