@@ -50,6 +50,7 @@ def _oracle(world: World, job: Job) -> Nomination:
 
 
 HEDGED: Mapping[str, Any] = {"hedge": 0.95, "patience": "5m", "most": 2}
+ANYWHERE: Mapping[str, Any] = {**HEDGED, "extra": "any"}
 
 CONTESTANTS: Mapping[str, Contestant] = {
     "race": Contestant("all-at-once", _ours("all-at-once")),
@@ -61,6 +62,10 @@ CONTESTANTS: Mapping[str, Contestant] = {
     "room": Contestant("composed, one copy by room", _composed("room")),
     "wait": Contestant("composed, one copy by learned waits and room", _composed("wait", "room")),
     "hedge": Contestant("composed by room, hedged at 95 %: two copies at most", _composed("room", **HEDGED)),
+    "anywhere": Contestant("as hedge, the second copy also where there is no room", _composed("room", **ANYWHERE)),
+    "yields": Contestant(
+        "as anywhere, the second copy behind all others", _composed("room", **ANYWHERE, extra_priority="lowest")
+    ),
     "idle": Contestant("copies wherever there is room", _ours("composed", filters=["room"], copies=99, patience=None)),
     "price": Contestant("composed by price and room, which waits until there is room", _by_price),
     "data": Contestant("composed by data and room, hedged at 95 %", _by_data),

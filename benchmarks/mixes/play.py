@@ -30,6 +30,9 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 STEP = 1.0
 """Seconds that a copy, a win or a removal takes."""
 
+YIELDS = -1_000_000_000
+"""The priority of copies that wait behind all others, until they win."""
+
 CHECKPOINT = 600.0
 """Seconds between two checkpoints of a job."""
 
@@ -105,6 +108,8 @@ class _Worker:
     """Parts of all that waits."""
     lower: int = 0
     """Parts of what runs without a higher priority."""
+    yielding: int = 0
+    """Parts of what runs and yields."""
     times: WaitTimes = field(default_factory=WaitTimes)
     is_woken: bool = False
     shown: tuple[tuple[int, int, int], Room] | None = None
@@ -115,6 +120,11 @@ class _Worker:
 
     def leaves(self, copy: _Copy) -> None:
         del self.waiting[bisect_left(self.waiting, copy.order, key=_order)]
+
+    def counts(self, copy: _Copy, sign: int) -> None:
+        """What begins to run, or ends."""
+        self.lower += sign * copy.record.job.parts if copy.priority <= 0 else 0
+        self.yielding += sign * copy.record.job.parts if copy.priority < 0 else 0
 
     def room(self) -> Room:
         """As the manager shows it, with all that waits counted as used."""
@@ -229,6 +239,8 @@ class World:
             self._remove(attempt.copies.pop(name))
         for name in [name for name in named if name not in attempt.copies]:
             attempt.copies[name] = self._arrive(attempt.record, self.workers[name], STEP)
+        for name, copy in attempt.copies.items():
+            self._rank(copy, YIELDS if name in nomination.yielding else attempt.record.job.priority)
         after = nomination.revisit_after
         again = after.total_seconds() if after is not None else None if named else AGAIN
         if again is not None:
@@ -262,6 +274,20 @@ class World:
         self._at(self.now + after, lambda: self._schedule(worker))
         return copy
 
+    def _rank(self, copy: _Copy, priority: int) -> None:
+        if copy.priority == priority:
+            return
+        worker, order = copy.worker, (-priority, *copy.order[1:])
+        if copy.waits:
+            worker.leaves(copy)
+            copy.order = order
+            worker.joins(copy)
+            self._wake(worker)
+        else:
+            worker.counts(copy, -1)
+            copy.order = order
+            worker.counts(copy, 1)
+
     def _wake(self, worker: _Worker) -> None:
         """It looks at its queue once what happens now is done."""
         if not worker.is_woken:
@@ -274,20 +300,20 @@ class World:
             if copy.since > self.now or not copy.waits:
                 continue
             need = copy.record.job.parts
-            if need > worker.free and copy.record.job.priority:
+            if need > worker.free and (copy.priority > 0 or (copy.priority == 0 and worker.yielding)):
                 self._preempt(worker, copy)
             if need <= worker.free:
                 self._start(worker, copy)
-            if worker.free <= 0 and not (worker.waiting and worker.waiting[0].priority > 0):
+            if worker.free <= 0 and not worker.yielding and not (worker.waiting and worker.waiting[0].priority > 0):
                 break
 
     def _preempt(self, worker: _Worker, copy: _Copy) -> None:
         """Lower priorities make room, the youngest first, if that is enough."""
         job, victims, room = copy.record.job, list[_Copy](), worker.free
-        if room + worker.lower < job.parts:
+        if room + (worker.lower if copy.priority > 0 else worker.yielding) < job.parts:
             return
         for other in sorted(worker.running, key=lambda each: -(each.runs_since or 0.0)):
-            if room < job.parts and other.record.job.priority < job.priority:
+            if room < job.parts and other.priority < copy.priority:
                 victims.append(other)
                 room += other.record.job.parts
         for victim in victims:
@@ -327,7 +353,7 @@ class World:
         copy.waits = False
         worker.asked -= job.parts
         worker.free -= job.parts
-        worker.lower += 0 if job.priority else job.parts
+        worker.counts(copy, 1)
         worker.running.append(copy)
         copy.runs_since = self.now
         if WAITS in self._reads:
@@ -351,6 +377,7 @@ class World:
 
     def _run(self, copy: _Copy) -> None:
         record, copy.wins = copy.record, True
+        self._rank(copy, record.job.priority)
         record.cluster, record.started, record.starts = copy.worker.cluster.name, self.now, record.starts + 1
         self._at(self.now + record.job.seconds - record.done, lambda: self._end(copy))
 
@@ -369,7 +396,7 @@ class World:
         worker, parts = copy.worker, copy.record.job.parts
         worker.running.remove(copy)
         worker.free += parts
-        worker.lower -= 0 if copy.record.job.priority else parts
+        worker.counts(copy, -1)
         name, span = worker.cluster.name, self.result.span
         asked = parts * (min(self.now, span) - min(copy.since, span))
         self.result.demand[name] = self.result.demand.get(name, 0.0) + asked

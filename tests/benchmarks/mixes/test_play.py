@@ -84,6 +84,26 @@ def test_who_names_nobody_is_asked_again_once_something_has_changed() -> None:
     assert first.started == 82.0
 
 
+@pytest.mark.parametrize(("name", "began", "where"), [("anywhere", 902, "c2"), ("yields", 801, "c1")])
+def test_a_copy_that_yields_takes_nobodys_turn(name: str, began: float, where: str) -> None:
+    """The second copy is there before another job of its worker comes."""
+    busy = (gpus(4, "x", seconds=900, local="c1"), gpus(4, "y", seconds=800, local="c2"))
+    waits = gpus(4, "z", at=10, seconds=1, local="c2")
+    result = played(name, *busy, waits, gpus(4, at=50), gpus(4, "late", at=400, local="c2"))
+    by_name = {each.job.name: each for each in result.records}
+    assert (by_name["late"].started, by_name["job"].cluster) == (began, where)
+    assert by_name["job"].copies == 2
+
+
+def test_a_copy_that_yields_goes_for_anybody_until_it_has_won() -> None:
+    busy = (gpus(4, "x", seconds=900, local="c1"), gpus(4, "y", seconds=800, local="c2"))
+    waits = gpus(4, "z", at=10, seconds=1, local="c2")
+    in_time, too_late = (
+        played("yields", *busy, waits, gpus(4, at=50), gpus(4, "late", at=at, local="c2")) for at in (801.5, 803)
+    )
+    assert [each.preempted for each in (in_time, too_late)] == [1, 0]
+
+
 @pytest.mark.parametrize("name", CONTESTANTS)
 def test_each_job_ends_once_whoever_chooses(name: str) -> None:
     clusters = fleet(5, equal=False)
