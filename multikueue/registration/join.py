@@ -12,6 +12,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
+from multikueue.answers.findings import Finding
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from multikueue.api.kubernetes.builtins import KUBE_SYSTEM
@@ -47,7 +48,7 @@ from multikueue.registration.plan import (
     manager_objects,
     worker_objects,
 )
-from multikueue.registration.preflight import Finding, missing_rights, preflight, routes
+from multikueue.registration.preflight import missing_rights, preflight, routes
 from multikueue.store.workers.watch_scope import namespaces_of
 
 __all__ = ["Joined", "Request", "adopt", "busy", "grant", "join", "leave"]

@@ -6,11 +6,12 @@ All requests use the credential that the manager will use (contract CX-51, CX-52
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 import msgspec
 
+from multikueue.answers.findings import Finding, Level
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, MULTIKUEUE_CONFIGS, PODS, WORKLOADS
 from multikueue.api.kueue.admission_checks import ACTIVE, CONTROLLER_NAME, AdmissionCheck
@@ -24,9 +25,7 @@ from multikueue.registration.ownership import ask
 from multikueue.registration.plan import IDENTITY, JOB_KINDS, OPTIONAL_KINDS, RIGHTS, Right, copy_rights
 from multikueue.store.workers.watch_scope import EVERYWHERE
 
-__all__ = ["Finding", "Level", "Routes", "missing_rights", "preflight", "routes"]
-
-Level = Literal["ok", "warning", "failed", "unreachable", "unchecked"]
+__all__ = ["Routes", "missing_rights", "preflight", "routes"]
 
 AT_ONCE = 8
 """Concurrent requests: each needs a connection, and new ones are expensive."""
@@ -36,26 +35,6 @@ _FURTHER = tuple(kind for kind in OPTIONAL_KINDS if kind != PODS)
 """Without Pods, which every worker serves and few run as jobs."""
 _NOT_THERE = "jobs of this kind cannot go there"
 _AGAIN = "register the cluster again"
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """One line of the report: the subject, its state, and what repairs it. `difference` has what the detail says of an object
-    that is not the same on both sides, by field."""
-
-    level: Level
-    subject: str
-    detail: str
-    difference: Mapping[str, str] = {}
-    repair: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.detail}: {self.repair}" if self.repair else self.detail
-
-    @property
-    def cause(self) -> tuple[str, str, str]:
-        """What findings have in common that one repair is good for, on whatever worker: of rights, all that a worker lacks."""
-        subject = "rights" if self.subject.startswith("rights on ") else self.subject
-        return self.level, subject, self.repair or self.detail
 
 
 class Place(msgspec.Struct, frozen=True):

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from fakekube.model.wire import Refused
+from multikueue.answers.findings import Finding
 from multikueue.errors import InvalidObject, NotFound
 from multikueue.kube.definitions import Definitions, definitions, kueue_release, lost
-from multikueue.registration.preflight import Finding, preflight
+from multikueue.registration.preflight import preflight
 from tests.cli.cluster import Cluster, Fake, Tree
 
 PLAIN = frozenset({"podSets", "podSets.name", "podSets.template", "queueName"})

@@ -16,18 +16,17 @@ import msgspec
 from msgspec.structs import replace
 
 import multikueue.cli.access.without_trust_store  # noqa: F401
+from multikueue.answers.findings import cordon_of
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS
 from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.meta import Condition, ObjectKey, decoder, encode, find_condition
 from multikueue.api.multikueue.clusters import (
-    CORDON_ANNOTATION,
     DRAINED,
     IN_FLEET,
     KUBECONFIG_KEY,
     MultiKueueCluster,
     MultiKueueConfig,
     clusters_of,
-    why_cordoned,
 )
 from multikueue.cli.access.connection import fetch_pairs
 from multikueue.cli.terminal.exit import CommandFailed
@@ -114,14 +113,6 @@ class WorkerCluster(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_connected(self) -> bool:
         return self.active is not None and self.active.status == "True"
-
-    @property
-    def cordon(self) -> str:
-        """`yes`, and by what if not by its annotation, `no`, or the invalid value of the annotation."""
-        if why := why_cordoned(self.cluster):
-            return why.replace("cordoned", "yes", 1)
-        written = self.cluster.metadata.annotations.get(CORDON_ANNOTATION, "false")
-        return "no" if written == "false" else f"no ({written!r} is not 'true')"
 
     @property
     def known(self) -> KubeconfigFacts:
@@ -265,7 +256,7 @@ def row(member: WorkerCluster, now: datetime) -> tuple[str, ...]:
         member.name,
         active.status if active else "Unknown",
         ", ".join(each.reason for each in (active, leaves) if each is not None),
-        member.cordon,
+        cordon_of(member.cluster),
         age(member.cluster.metadata.creation_timestamp, now),
         age(active.last_transition_time, now) if active and active.last_transition_time else "",
         member.jobs,
@@ -285,7 +276,7 @@ def facts(member: WorkerCluster, now: datetime) -> Iterator[tuple[str, str]]:
     since_when = f", for {age(active.last_transition_time, now)}" if active and active.last_transition_time else ""
     yield "Connected", f"{active.status} ({active.reason}){since_when}" if active else "Unknown"
     yield "Message", active.message if active else "no manager has looked at it yet"
-    yield "Cordoned", member.cordon
+    yield "Cordoned", cordon_of(member.cluster)
     for title, kind in (("Fleet", IN_FLEET), ("Drained", DRAINED)):
         if (told := find_condition(member.cluster.status.conditions, kind)) is not None:
             yield title, f"{told.reason}: {told.message}"

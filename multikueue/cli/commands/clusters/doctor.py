@@ -20,9 +20,10 @@ from multikueue.cli.terminal.output import Column, note, print_document, print_t
 from multikueue.registration.choices import OUR_NAME
 
 if TYPE_CHECKING:
+    from multikueue.answers.findings import Report
     from multikueue.cli.access.worker_clusters import WorkerCluster
     from multikueue.cli.access.worker_repairs import Reach, RepairPlan
-    from multikueue.cli.commands.clusters.inspection import Connect, Report
+    from multikueue.cli.commands.clusters.inspection import Connect
     from multikueue.errors import MultiKueueError
     from multikueue.kube.cluster_client import ClusterClient
 
@@ -80,6 +81,7 @@ def doctor(
       multikueue doctor --fix --dry-run
       multikueue doctor -o json
     """
+    from multikueue.answers.findings import diagnoses
     from multikueue.answers.obstacle import names as at_most_five
     from multikueue.cli.commands.clusters import inspection
 
@@ -90,7 +92,7 @@ def doctor(
         failures += unmade
         if not fixing.dry_run:
             reports, _ = run_async(lambda: look_at(meant, namespace, manager))
-    found = inspection.diagnoses(reports)
+    found = diagnoses(reports)
     shown = [each for each in found if everything or each.finding.level != "warning"]
     if is_document(output):
         items = [{**inspection.item_of(each.finding), "workers": list(each.clusters)} for each in shown]

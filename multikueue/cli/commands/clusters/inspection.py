@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import asdict, replace
 
+from multikueue.answers.findings import Finding, Level, Report, diagnoses, of_object
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import (
     CLUSTER_QUEUES,
@@ -38,7 +39,7 @@ from multikueue.kube.definitions import Definitions, definitions
 from multikueue.registration.join import busy, staying
 from multikueue.registration.ownership import Side
 from multikueue.registration.plan import Registration
-from multikueue.registration.preflight import Finding, Level, Routes, preflight, routes
+from multikueue.registration.preflight import Routes, preflight, routes
 from multikueue.store.workers.watch_scope import EVERYWHERE, namespaces_of
 
 if TYPE_CHECKING:
@@ -48,12 +49,9 @@ if TYPE_CHECKING:
     from multikueue.settings import DeclaredKind, Settings
 
 __all__ = [
-    "Diagnosis",
-    "Report",
     "check_all",
     "check_manager",
     "declared",
-    "diagnoses",
     "findings_listing",
     "item_of",
     "refuse_narrowing",
@@ -67,15 +65,6 @@ _FORCED = "with --force (what is there then stays there)"
 
 Connect = Callable[[str, bytes], AbstractAsyncContextManager[ClusterClient]]
 """A connection to the worker of that name by that kubeconfig."""
-
-
-class Report(msgspec.Struct, frozen=True):
-    """Findings of a check on one cluster."""
-
-    cluster: str
-    findings: tuple[Finding, ...]
-    identity: str = ""
-    """The UID of its kube-system; empty if it was not read, or may not be read."""
 
 
 def findings_listing(reports: Sequence[Report]) -> PrintedList:
@@ -101,24 +90,6 @@ def declared(own: Sequence[DeclaredKind]) -> tuple[Kind[Any], ...]:
     from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 
     return tuple(DeclaredJob(declaration_of(each)).kind for each in own)
-
-
-class Diagnosis(msgspec.Struct, frozen=True):
-    """What one repair is good for: the finding as the first worker has it, and all that have it, or one of the same cause."""
-
-    finding: Finding
-    clusters: tuple[str, ...]
-
-
-def diagnoses(reports: Sequence[Report]) -> list[Diagnosis]:
-    """What is not as it should be, by cause: what keeps most workers from their work first, warnings last."""
-    causes: dict[tuple[str, str, str], dict[str, Finding]] = {}
-    for report in reports:
-        for finding in report.findings:
-            if finding.level != "ok":
-                causes.setdefault(finding.cause, {}).setdefault(report.cluster, finding)
-    found = [Diagnosis(next(iter(having.values())), tuple(having)) for having in causes.values()]
-    return sorted(found, key=lambda each: (each.finding.level == "warning", -len(each.clusters)))
 
 
 def summary(reports: Sequence[Report]) -> str:
@@ -269,7 +240,7 @@ class _Ours(msgspec.Struct, frozen=True, kw_only=True):
 async def _check(member: WorkerCluster, ours: _Ours, *, connect: Connect, moment: datetime) -> Report:
     from multikueue.cli.workload.pod_policies import read_policies
 
-    known = [_connection(member), *_cordon(member), _membership(member), _credential(member, moment)]
+    known = [*of_object(member.cluster, member.configs), _credential(member, moment)]
     if known[-1].level in ("failed", "unchecked"):
         return Report(member.name, tuple(known))
     known += soundness.authority(member.kubeconfig, moment)
@@ -364,28 +335,6 @@ def _compared(ours: _Ours, theirs: PodPolicies, namespaces: Sequence[str]) -> li
         why = "because the account may not list them there; register the cluster again"
         told.append(Finding("warning", "not compared", f"{', '.join(unseen)}, {why}"))
     return told
-
-
-def _connection(member: WorkerCluster) -> Finding:
-    active = member.active
-    if active is None:
-        return Finding(
-            "warning", "manager's connection", "no manager has looked at the cluster yet", repair="does it run?"
-        )
-    level: Level = "ok" if active.status == "True" else "warning"
-    return Finding(level, "manager's connection", f"{active.reason}: {active.message}")
-
-
-def _cordon(member: WorkerCluster) -> list[Finding]:
-    """A warning for a cordon, or for an annotation that was meant as one."""
-    return [] if member.cordon == "no" else [Finding("warning", "cordoned", member.cordon)]
-
-
-def _membership(member: WorkerCluster) -> Finding:
-    if member.configs:
-        return Finding("ok", "configs", ", ".join(member.configs))
-    why = "no MultiKueueConfig names it, so nothing is sent to it"
-    return Finding("warning", "configs", why, repair="register it with --config-name")
 
 
 def _credential(member: WorkerCluster, moment: datetime) -> Finding:

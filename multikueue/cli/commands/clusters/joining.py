@@ -34,15 +34,14 @@ from multikueue.errors import ConfigurationError, MultiKueueError
 from multikueue.registration.choices import DEFAULT_VALIDITY, OUR_NAME, CredentialKind
 
 if TYPE_CHECKING:
+    from multikueue.answers.findings import Finding, Report
     from multikueue.cli.access.worker_clusters import WorkerCluster
-    from multikueue.cli.commands.clusters.inspection import Report
     from multikueue.kube.client import Client
     from multikueue.registration.credentials import Endpoint
     from multikueue.registration.discovery import PossibleWorker
     from multikueue.registration.join import Joined, Request
     from multikueue.registration.ownership import Side
     from multikueue.registration.plan import Registration
-    from multikueue.registration.preflight import Finding
 
 __all__ = ["register", "remove_clusters", "rotate"]
 
@@ -360,7 +359,7 @@ def _print_plan(registration: Registration, *, should_name_user: bool, output: F
 
 
 def _reports(done: Sequence[tuple[str, Joined | None]]) -> list[Report]:
-    from multikueue.cli.commands.clusters.inspection import Report
+    from multikueue.answers.findings import Report
 
     return [Report(name, joined.findings) for name, joined in done if joined is not None]
 
@@ -381,7 +380,7 @@ def _print_findings(done: Sequence[tuple[str, Joined | None]], output: Form, *, 
 
 def _untried(request: Request) -> list[Finding]:
     """A warning if the manager is to use another URL of the worker than the checks did."""
-    from multikueue.registration.preflight import Finding
+    from multikueue.answers.findings import Finding
 
     server = request.endpoint.server
     if server == request.here.server:

@@ -24,9 +24,9 @@ from multikueue.cli.terminal.exit import ExitCode
 from multikueue.cli.terminal.output import note
 
 if TYPE_CHECKING:
+    from multikueue.answers.findings import Report
     from multikueue.cli.access.server_facts import ServerFacts
     from multikueue.cli.access.worker_clusters import WorkerCluster
-    from multikueue.cli.commands.clusters.inspection import Report
     from multikueue.errors import MultiKueueError
     from multikueue.kube.client import Client
     from multikueue.kube.cluster_client import ClusterClient

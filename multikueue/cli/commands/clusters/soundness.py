@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from multikueue.answers.findings import Finding
 from multikueue.api.kinds import LEASES, WORKLOADS
 from multikueue.api.kubernetes.builtins import record_of
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
@@ -21,7 +22,6 @@ from multikueue.errors import ApiError, ConfigurationError, Forbidden, MultiKueu
 from multikueue.kube.auth.expiry import of_certificate
 from multikueue.kube.auth.kubeconfig import parse
 from multikueue.kube.definitions import kueue_release
-from multikueue.registration.preflight import Finding
 
 if TYPE_CHECKING:
     from multikueue.cli.workload.needs import Need

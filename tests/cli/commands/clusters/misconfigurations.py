@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from multikueue.answers.findings import Report
 from multikueue.api import kinds
 from multikueue.api.kueue.queues import LabelSelector
 from multikueue.api.meta import ObjectKey
@@ -18,7 +19,7 @@ from multikueue.api.multikueue.clusters import CLUSTER_UID_ANNOTATION, CORDON_AN
 from multikueue.cli.access.server_facts import ServerFacts
 from multikueue.cli.access.worker_access import ReachableWorker
 from multikueue.cli.access.worker_clusters import WorkerCluster, gather
-from multikueue.cli.commands.clusters.inspection import MANAGER, Report, check_all, check_manager
+from multikueue.cli.commands.clusters.inspection import MANAGER, check_all, check_manager
 from multikueue.errors import ClusterUnreachable
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 import yaml
 
+from multikueue.answers.findings import Diagnosis, Finding, Report, diagnoses
 from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, WORKLOADS
 from multikueue.cli.access.worker_repairs import make
 from multikueue.cli.commands.clusters.doctor import fixable, repairs
-from multikueue.cli.commands.clusters.inspection import Diagnosis, Report, diagnoses, summary
-from multikueue.registration.preflight import Finding
+from multikueue.cli.commands.clusters.inspection import summary
 from testbed.objects import MULTIKUEUE_CLUSTER, SECRET
 from tests.builders import admission_check, cluster_queue, local_queue, multikueue_cluster
 from tests.cli.cluster import Fake

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from multikueue.answers.findings import Finding
 from multikueue.api.kinds import LEASES
 from multikueue.cli.commands.clusters.soundness import (
     ClusterNode,
@@ -19,7 +20,6 @@ from multikueue.cli.commands.clusters.soundness import (
     own_kueue,
     release,
 )
-from multikueue.registration.preflight import Finding
 from tests.builders import WorkloadBuilder, cluster_queue, workload
 from tests.cli.cluster import NOW, Cluster, Fake
 from tests.cli.commands.clusters.misconfigurations import Fleet, has_a_kueue, kubeconfig, runs_kueue
