@@ -1,4 +1,4 @@
-"""Metrics that are read from the state of the process at a scrape: queues, quota, workers, work to do.
+"""Metrics that are read from the state of the process at a scrape, in one file: queues, quota, workers, work to do.
 
 Nothing is kept up to date for them, so they cost nothing between scrapes. `collect` runs on the event loop, where the
 state holds still, from one family to the next; `telemetry.metrics.Metrics.render` turns the result into text, in a thread.
@@ -162,6 +162,28 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
             copies.add_metric((name,), len(worker.workloads))
             jobs.add_metric((name,), len(worker.jobs))
         yield from (reachability, status, away, expiry, limit, reading, waiting, copies, jobs)
+        yield from self._told_by_workers()
+
+    def _told_by_workers(self) -> Families:
+        """What is read of workers for strategies alone: nothing where none of them asks for it."""
+        room = GaugeMetricFamily(
+            "multikueue_cluster_room",
+            "Quota of a worker's queues, where a strategy reads their room: nominal, used, and free of their own",
+            labels=("cluster", "flavor", "resource", "quota"),
+        )
+        for worker in self.store.rooms.known():
+            for fr, total in worker.total().items():
+                for what, amount in (("nominal", total.nominal), ("used", total.used), ("free", total.free)):
+                    room.add_metric((worker.name, *fr, what), _amount(fr, amount))
+        release = GaugeMetricFamily(
+            "multikueue_cluster_kueue_release",
+            "1 for the release of Kueue on a worker, where a strategy reads it",
+            labels=("cluster", "release"),
+        )
+        for name, each in self.store.workers.items():
+            if each.kueue:
+                release.add_metric((name, each.kueue), 1)
+        yield from (room, release)
 
     def _fleet(self) -> Families:
         """Nothing where no worker follows an inventory."""

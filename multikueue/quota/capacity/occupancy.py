@@ -22,7 +22,7 @@ from multikueue.quota.cache.reservations import admission_amounts
 from multikueue.quota.cache.tree import Amounts, FlavorResource, Forest, Member, Node, fair_weight, quotas
 from multikueue.strategy import FlavorRoom, Room, Share
 
-__all__ = ["ASSUMED_FOR", "Occupancy", "Use", "use_of"]
+__all__ = ["ASSUMED_FOR", "Occupancy", "TotalRoom", "Use", "use_of"]
 
 ASSUMED_FOR = timedelta(minutes=2)
 """How long load is assumed on a worker where no copy is seen. A copy takes seconds; one that never comes must end, too."""
@@ -38,6 +38,15 @@ class Use(msgspec.Struct, frozen=True, gc=False):
     priority: int
     cluster_queue: str = ""
     amounts: Amounts = {}
+
+
+class TotalRoom(msgspec.Struct, frozen=True, gc=False):
+    """Of one resource of one flavor, all queues together: their `nominal` quotas, what they have given out, and what is `free`
+    of their own quotas, which nobody else has borrowed either."""
+
+    nominal: int = 0
+    used: int = 0
+    free: int = 0
 
 
 def use_of(key: ObjectKey, spec: WorkloadSpec | UsageSpec, status: WorkloadStatus | UsageStatus) -> Use | None:
@@ -267,6 +276,28 @@ class Occupancy:
         if load is not None:
             self._loads[asking] = load = self._placed(load)
             self._use(load.cluster_queue, load.amounts, 1)
+        return found
+
+    def total(self) -> dict[FlavorResource, TotalRoom]:
+        """Of all queues that some LocalQueue leads to, by flavor, under its name in `room`, and resource."""
+        found: dict[FlavorResource, TotalRoom] = {}
+        left_of_trees: dict[tuple[bool, str, FlavorResource], int] = {}
+        for name in sorted({*self._routes.values()}):
+            rooms, node = self._known_room(name).quotas, self._forest.queue(name)
+            if node is None:
+                continue
+            *_, root = node, *node.ancestors()
+            for fr, room in zip(node.quotas, rooms, strict=True):
+                before = found.get((room.flavor, room.resource), TotalRoom())
+                own = max(0, min(room.nominal - room.lent - (room.used - room.borrowed), room.free))
+                # Each queue of a tree could take back what others borrow, but not all of them the same.
+                tree = (root.is_queue, root.name, fr)
+                left = left_of_trees.get(tree, root.available(fr))
+                own = min(own, left)
+                left_of_trees[tree] = left - own
+                found[room.flavor, room.resource] = TotalRoom(
+                    before.nominal + room.nominal, before.used + room.used, before.free + own
+                )
         return found
 
     def _known_room(self, name: str) -> Room:

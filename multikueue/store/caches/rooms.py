@@ -15,7 +15,8 @@ from multikueue.api.kueue.usage import WorkloadUsage
 from multikueue.api.kueue.workload import Admission, Workload, queue_of, workload_spec
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.reservations import admission_amounts
-from multikueue.quota.capacity.occupancy import Occupancy, use_of
+from multikueue.quota.cache.tree import FlavorResource
+from multikueue.quota.capacity.occupancy import Occupancy, TotalRoom, use_of
 from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.on_demand import OnDemand
 
@@ -105,6 +106,10 @@ class WorkerRoom:
         self._shown[local_queue] = found, doubt, made
         return made
 
+    def total(self) -> Mapping[FlavorResource, TotalRoom]:
+        """Of all its queues that jobs may come to; nothing before they were read."""
+        return {} if self.doubt == UNREAD else self.occupancy.total()
+
     def flavors_changed(self, flavors: Flavors) -> None:
         """Those of the manager, or the setting that maps to them."""
         self._flavors = flavors
@@ -181,6 +186,10 @@ class Rooms:
             for met in self._observers:
                 met(found)
         return found
+
+    def known(self) -> Iterable[WorkerRoom]:
+        """Those of workers that are, or were, watched."""
+        return self._workers.values()
 
     def observe(self, met: Callable[[WorkerRoom], None]) -> None:
         """Calls `met` with the room of each worker when it is made."""

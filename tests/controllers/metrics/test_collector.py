@@ -18,10 +18,12 @@ from multikueue.controllers.metrics.collector import StateCollector
 from multikueue.kube.transport.loop_share import Leftovers, LoopShare
 from multikueue.runtime.concurrency import START, AdaptiveLimit
 from multikueue.settings import Quota
+from tests.builders import cluster_queue, local_queue
 from tests.controllers.table import NAMESPACE, Table, table
 
 pytestmark = pytest.mark.anyio
 
+QUOTA = ("nominal", "used", "free")
 LOCAL = {"name": "main", "namespace": NAMESPACE}
 
 
@@ -208,6 +210,23 @@ async def test_how_much_a_worker_is_asked_at_a_time_is_shown_while_there_is_a_co
     limit.refused(at=1.0, seconds=0.1)
     assert one(world, "multikueue_cluster_concurrency", cluster="w1") == START // 2
     assert len(figures(world)["multikueue_cluster_concurrency"]) == 1
+
+
+async def test_what_strategies_read_of_workers_is_shown_and_nothing_where_none_reads_it() -> None:
+    world = await with_jobs("a")
+    names = ("multikueue_cluster_room", "multikueue_cluster_kueue_release")
+    assert not {*names} & figures(world).keys()
+    room = world.store.rooms.worker("w1")
+    room.begin(())
+    room.cluster_queues.replace([cluster_queue("theirs").quota("spot", cpu=10).build()])
+    room.local_queues.replace([local_queue("main", "theirs").build()])
+    for part in (("clusterqueues", ""), ("localqueues", "")):
+        room.begin([part])
+        room.report(*part, "")
+    world.store.worker("w1").runs("0.19.2")
+    shown = {(quota, one(world, names[0], flavor="spot", resource="cpu", quota=quota)) for quota in QUOTA}
+    assert shown == {("nominal", 10), ("used", 0), ("free", 10)}
+    assert one(world, names[1], cluster="w1", release="0.19.2") == 1
 
 
 async def test_what_is_set_aside_is_counted_by_cluster_and_kind() -> None:

@@ -82,6 +82,31 @@ def test_a_cohort_s_own_quota_counts() -> None:
     assert cores(cpu_room(made).free) == 15
 
 
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        pytest.param(uses(worker(MINE, THEIRS), cpu=4), (20, 4, 16), id="two queues"),
+        pytest.param(uses(worker(MINE), cpu=4), (10, 4, 6), id="a queue that two LocalQueues lead to counts once"),
+        pytest.param(uses(worker(SHARED, LENDING), cpu=14), (20, 14, 6), id="what is borrowed is not free elsewhere"),
+        pytest.param(
+            uses(worker(SHARED, cluster_queue("third").quota("default", cpu=10).cohort("all"), LENDING), cpu=14),
+            (20, 14, 10),
+            id="others may have lent it",
+        ),
+        pytest.param(worker(MINE.stopped("Hold"), THEIRS), (20, 0, 10), id="one admits nothing"),
+    ],
+)
+def test_what_all_queues_have_together(made: Occupancy, expected: tuple[float, ...]) -> None:
+    (total,) = made.total().values()
+    assert tuple(map(cores, (total.nominal, total.used, total.free))) == expected
+
+
+def test_queues_that_no_local_queue_leads_to_are_of_no_use_here_and_flavors_have_the_manager_s_names() -> None:
+    made = worker(MINE, names={"default": "spot"})
+    made.cluster_queue_changed(None, THEIRS.build())
+    assert {fr: cores(total.nominal) for fr, total in made.total().items()} == {("spot", "cpu"): 10}
+
+
 @pytest.mark.parametrize("queue", ["nowhere", ""])
 def test_a_local_queue_that_leads_nowhere_has_no_room(queue: str) -> None:
     made = worker(MINE)

@@ -71,6 +71,11 @@ def test_before_anybody_asks_nothing_is_known() -> None:
     assert woken == ["w1", "w2"]
 
 
+def test_all_queues_of_a_worker_together_are_told_once_they_were_read() -> None:
+    assert [total.free for total in Known().read().first.total().values()] == [10_000]
+    assert Known().read(but=("clusterqueues",)).first.total() == {}
+
+
 def test_the_room_of_a_worker_is_that_of_its_queue() -> None:
     assert Known().read().free() == [10, 10]
 
