@@ -145,6 +145,8 @@ def test_what_the_console_reads_is_served(served: dict[str, set[str]]) -> None:
         worker_figures.REACH: {"cluster", "status"},
         worker_figures.EXPIRY: of_worker,
         worker_figures.CONCURRENCY: of_worker,
+        worker_figures.RELEASE: {"cluster", "release"},
+        worker_figures.ROOM: {"cluster", "flavor", "resource", "quota"},
         worker_figures.SECONDS: of_calls,
         worker_figures.CALLS: of_calls,
     }

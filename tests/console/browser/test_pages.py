@@ -23,7 +23,7 @@ from multikueue.telemetry import logs
 from multikueue_console.history.outlook import Forecast
 from multikueue_console.history.story import news_of
 from multikueue_console.model.tallies import Tally
-from multikueue_console.model.worker_figures import WorkerFigures
+from multikueue_console.model.worker_figures import Room, WorkerFigures
 from multikueue_console.model.workloads import WorkloadRow
 from multikueue_console.web.buttons import Button, Buttons
 from multikueue_console.web.oidc import Issuer
@@ -42,8 +42,34 @@ PICTURES = ROOT / "docs/console"
 WRITES_PICTURES = bool(os.environ.get("MULTIKUEUE_TEST_WRITES_PICTURES"))
 AXE = Path(AXE_FILE_PATH).read_text()
 NAMES = ".tbody .row:not([hidden]) .cell:first-child"
+FIGURES = {
+    "oslo": WorkerFigures(
+        reach="connected",
+        latency=12.5,
+        expires=1_800_000_000,
+        concurrency=16,
+        release="0.19.2",
+        room=(
+            Room("on-demand", "cpu", nominal=10_000, used=7000, free=3000),
+            Room("spot", "memory", nominal=64 * 2**30, used=16 * 2**30, free=48 * 2**30),
+        ),
+    ),
+    "frankfurt": WorkerFigures(reach="connected", latency=4.2, concurrency=64, release="0.19.2"),
+    "dublin": WorkerFigures(reach="suspect"),
+}
+"""What the manager's metrics tell of its workers."""
+
 WHOLE = "() => document.querySelector('.head .dim').textContent.startsWith('50,')"
 MANY = 50_000
+
+OUTSIDE = """() => {
+  const right = (each) => each.getBoundingClientRect().right;
+  return [...document.querySelectorAll('.card *')]
+    .filter((each) => !each.closest('.scroll, .tabs, .hidden, pre, svg, .table'))
+    .filter((each) => right(each) > right(each.closest('.card')) + 1)
+    .map((each) => each.outerHTML.slice(0, 90));
+}"""
+"""What of a card's content is drawn beyond it."""
 
 
 @pytest.fixture(name="anyio_backend", scope="module")
@@ -68,6 +94,7 @@ async def _show(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) ->
         await show.until(
             lambda: any("oslo" in each.text for each in show.watch.picture(None, {"multikueueclusters"}).problems)
         )
+        show.watch.tell_figures(FIGURES)
         show.history.record([news_of(each) for each in show.watch.seen.workloads.values()], show.watch.now())
         yield show
 
@@ -126,7 +153,9 @@ async def axe(page: Page) -> list[str]:
 async def test_each_page_is_accessible_and_quiet_and_asks_nobody_else(show: Show, chrome: Browser, theme: str) -> None:
     story = story_of_one(show)
     foresee(show)
-    pictured = {"/": "overview"} | ({"/workloads": "workloads"} if theme == "light" else {story: "story"})
+    pictured = {"/": "overview", "/clusters": "clusters"} | (
+        {"/workloads": "workloads"} if theme == "light" else {story: "story"}
+    )
     async with page_on(chrome, show.server, theme=theme) as seen:
         for path in (*PAGES, story):
             await seen.page.goto(show.server.url + path)
@@ -233,17 +262,27 @@ async def test_when_jobs_start_is_in_the_list_and_in_a_story(show: Show, chrome:
 
 
 async def test_clusters_show_what_the_managers_metrics_tell(show: Show, chrome: Browser) -> None:
-    figures = WorkerFigures(reach="connected", latency=12.5, expires=1_800_000_000, concurrency=16)
-    show.watch.tell_figures({"oslo": figures, "dublin": WorkerFigures(reach="suspect")})
     async with page_on(chrome, show.server, "/clusters") as seen:
         oslo, dublin = (seen.page.get_by_role("article").filter(has_text=name) for name in ("oslo", "dublin"))
-        await oslo.get_by_text("12.5 ms").wait_for()
-        await oslo.get_by_text("Credential ends").wait_for()
-        await oslo.get_by_text("Writes at a time").wait_for()
+        for told in ("12.5 ms", "Credential ends", "Writes at a time", "0.19.2"):
+            await oslo.get_by_text(told).wait_for()
+        await oslo.get_by_role("img", name="on-demand: 7 of 10 cpu, 3 free").wait_for()
+        await oslo.get_by_role("img", name="spot: 16Gi of 64Gi memory, 48Gi free").wait_for()
         await dublin.get_by_text("suspect").wait_for()
-        assert await axe(seen.page) == []
+        await dublin.get_by_text("Not known: no strategy").wait_for()
         assert seen.errors == []
-    show.watch.tell_figures({})
+
+
+async def test_clusters_show_what_is_wrong_by_cause(show: Show, chrome: Browser) -> None:
+    async with page_on(chrome, show.server, "/clusters") as seen:
+        found = seen.page.get_by_role("group", name="Findings by cause")
+        row = found.get_by_role("row").filter(has_text="cordoned")
+        await row.get_by_role("link", name="oslo").click()
+        await seen.page.wait_for_url("**/clusters?q=oslo")
+        await row.wait_for()
+        await seen.page.goto(f"{show.server.url}/clusters?q=dublin")
+        await seen.page.get_by_text("Nothing, as far as the manager cluster tells.").wait_for()
+        assert seen.errors == []
 
 
 CHOICE = {
@@ -360,7 +399,9 @@ async def test_a_login_by_an_issuer_on_another_site_ends_on_the_first_page(show:
             await context.close()
 
 
-@pytest.mark.parametrize(("width", "height"), [(360, 740), (3840, 2160)], ids=["a phone", "4K"])
+@pytest.mark.parametrize(
+    ("width", "height"), [(360, 740), (1440, 900), (3840, 2160)], ids=["a phone", "a laptop", "4K"]
+)
 async def test_pages_fit(show: Show, chrome: Browser, width: int, height: int) -> None:
     async with page_on(chrome, show.server, width=width, height=height) as seen:
         for path in (*PAGES, story_of_one(show)):
@@ -369,6 +410,7 @@ async def test_pages_fit(show: Show, chrome: Browser, width: int, height: int) -
             await anyio.sleep(0.2)
             beyond = await seen.page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert beyond <= 0, f"{path} is {beyond} px too wide"
+            assert await seen.page.evaluate(OUTSIDE) == [], path
 
 
 async def test_fifty_thousand_workloads_do_not_stutter(show: Show, chrome: Browser) -> None:

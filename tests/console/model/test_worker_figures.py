@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue_console.model.worker_figures import Calls, WorkerFigures, calls_in, worker_figures
+from multikueue_console.model.worker_figures import Calls, Room, WorkerFigures, calls_in, worker_figures
 
 METRICS = """\
 # HELP multikueue_cluster_reachability 1 for the state of a worker
@@ -22,15 +22,26 @@ multikueue_api_request_duration_seconds_count{cluster="oslo",verb="create"} 10.0
 multikueue_api_request_duration_seconds_sum{cluster="oslo",verb="create"} 0.5
 multikueue_api_request_duration_seconds_count{cluster="oslo",verb="watch"} 2.0
 multikueue_api_request_duration_seconds_sum{cluster="oslo",verb="watch"} 600.0
+multikueue_cluster_kueue_release{cluster="oslo",release="0.19.2"} 1.0
+multikueue_cluster_room{cluster="oslo",flavor="spot",quota="nominal",resource="cpu"} 10.0
+multikueue_cluster_room{cluster="oslo",flavor="spot",quota="used",resource="cpu"} 2.5
+multikueue_cluster_room{cluster="oslo",flavor="spot",quota="free",resource="cpu"} 7.5
+multikueue_cluster_room{cluster="oslo",flavor="h100",quota="nominal",resource="nvidia.com/gpu"} 8.0
 multikueue_acting 1.0
 """
 
 
-def test_each_worker_has_its_state_and_the_end_of_its_credential() -> None:
+def test_each_worker_has_its_state_its_room_and_the_end_of_its_credential() -> None:
     found = worker_figures(METRICS, {})
 
     assert found == {
-        "oslo": WorkerFigures(reach="connected", expires=1_800_000_000, concurrency=16),
+        "oslo": WorkerFigures(
+            reach="connected",
+            expires=1_800_000_000,
+            concurrency=16,
+            release="0.19.2",
+            room=(Room("h100", "nvidia.com/gpu", nominal=8), Room("spot", "cpu", nominal=10_000, used=2500, free=7500)),
+        ),
         "dublin": WorkerFigures(reach="isolated"),
     }
 

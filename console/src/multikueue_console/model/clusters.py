@@ -25,7 +25,8 @@ class ClusterRow(msgspec.Struct, frozen=True, gc=False):
     """`state`: Active, Away, Cordoned, Unknown as long as no manager has looked at it, or Gone for one that is no object any
     more and still has work. `since`: seconds since 1970, 0 if unknown. `reason`, `message`: those of its condition, while it is
     away. `notes`: what the manager tells of it in its conditions while it can be used, such as the end of its credential, and
-    how far it is drained or why it leaves the fleet. `figures`: what its metrics tell, None where nobody reads them."""
+    how far it is drained or why it leaves the fleet. `configs`: those that name it, None where they may not be listed.
+    `figures`: what its metrics tell, None where nobody reads them."""
 
     name: str
     state: str
@@ -34,7 +35,7 @@ class ClusterRow(msgspec.Struct, frozen=True, gc=False):
     message: str = ""
     notes: tuple[str, ...] = ()
     is_cordoned: bool = False
-    configs: tuple[str, ...] = ()
+    configs: tuple[str, ...] | None = ()
     prices: dict[str, float] = {}
     load: Load = msgspec.field(default_factory=Load)
     figures: WorkerFigures | None = None
@@ -49,7 +50,12 @@ def cluster_rows(seen: SeenObjects, on: Mapping[str, Load]) -> tuple[ClusterRow,
             configs.setdefault(name, []).append(config.metadata.name)
     busy = {name for name, load in on.items() if load.racing + load.starting + load.running}
     rows = (
-        _row(objects[name], tuple(configs.get(name, ())), on.get(name, Load()), seen.figures.get(name))
+        _row(
+            objects[name],
+            None if seen.configs is None else tuple(configs.get(name, ())),
+            on.get(name, Load()),
+            seen.figures.get(name),
+        )
         if name in objects
         else ClusterRow(name=name, state="Unknown" if seen.clusters is None else "Gone", load=on[name])
         for name in sorted({*objects, *busy}, key=natural)
@@ -57,7 +63,9 @@ def cluster_rows(seen: SeenObjects, on: Mapping[str, Load]) -> tuple[ClusterRow,
     return tuple(rows)
 
 
-def _row(cluster: MultiKueueCluster, configs: tuple[str, ...], load: Load, figures: WorkerFigures | None) -> ClusterRow:
+def _row(
+    cluster: MultiKueueCluster, configs: tuple[str, ...] | None, load: Load, figures: WorkerFigures | None
+) -> ClusterRow:
     active = find_condition(cluster.status.conditions, ACTIVE)
     is_away = active is not None and active.status != "True"
     cordoned = is_cordoned(cluster)

@@ -8,6 +8,7 @@ import msgspec
 
 from multikueue.answers.answer import JobAnswer
 from multikueue_console.model.clusters import ClusterRow, cluster_rows
+from multikueue_console.model.findings import FoundCause, found_causes
 from multikueue_console.model.objects import SeenObjects
 from multikueue_console.model.problems import Problem, of_clusters, of_queues, of_workloads
 from multikueue_console.model.queues import CohortNode, LocalRow, QueueNode, local_rows, queue_trees
@@ -28,7 +29,7 @@ class Flow(msgspec.Struct, frozen=True, gc=False):
 
 
 class FleetPicture(msgspec.Struct, frozen=True, gc=False):
-    """`states`: how many workloads are in each state."""
+    """`states`: how many workloads are in each state. `findings`: what is wrong with clusters, by cause."""
 
     states: dict[str, int]
     trees: tuple[CohortNode, ...]
@@ -36,6 +37,7 @@ class FleetPicture(msgspec.Struct, frozen=True, gc=False):
     clusters: tuple[ClusterRow, ...]
     flows: tuple[Flow, ...]
     problems: tuple[Problem, ...]
+    findings: tuple[FoundCause, ...] = ()
 
 
 def picture_of(seen: SeenObjects, tally: Tally, stuck: Iterable[tuple[WorkloadRow, JobAnswer, int]]) -> FleetPicture:
@@ -50,6 +52,7 @@ def picture_of(seen: SeenObjects, tally: Tally, stuck: Iterable[tuple[WorkloadRo
         clusters=clusters,
         flows=tuple(Flow(*place, *counts) for place, counts in sorted(tally.flows.items()) if any(counts)),
         problems=tuple(sorted(problems, key=lambda each: (each.level != "error", -each.count))),
+        findings=found_causes(seen, clusters),
     )
 
 

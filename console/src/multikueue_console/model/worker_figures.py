@@ -1,4 +1,4 @@
-"""What the manager's metrics tell of its workers: how each is reached, how fast it answers, and when its credential ends."""
+"""What the manager's metrics tell of its workers: reach, latency, the end of credentials, Kueue's release, and room."""
 
 from __future__ import annotations
 
@@ -6,23 +6,39 @@ from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["Calls", "WorkerFigures", "calls_in", "worker_figures"]
+__all__ = ["Calls", "Room", "WorkerFigures", "calls_in", "worker_figures"]
 
 REACH = "multikueue_cluster_reachability"
 EXPIRY = "multikueue_cluster_credential_expiry_timestamp_seconds"
 CONCURRENCY = "multikueue_cluster_concurrency"
+ROOM = "multikueue_cluster_room"
+RELEASE = "multikueue_cluster_kueue_release"
 SECONDS, CALLS = (f"multikueue_api_request_duration_seconds_{each}" for each in ("sum", "count"))
+
+
+class Room(msgspec.Struct, frozen=True, gc=False):
+    """What the queues of a worker have of one resource of one flavor, in the units that Kueue counts with: milli-units of cpu,
+    whole units of all else. `free`: of their own quotas, as `multikueue_cluster_room` has it."""
+
+    flavor: str
+    resource: str
+    nominal: int = 0
+    used: int = 0
+    free: int = 0
 
 
 class WorkerFigures(msgspec.Struct, frozen=True, gc=False):
     """`reach`: connected, suspect, isolated, or empty if it is not told. `latency`: milliseconds until a call was answered, the
     mean since the look before; None without calls. `expires`: seconds since 1970, 0 for a credential without an end.
-    `concurrency`: how many workloads may be written there at a time, 0 if nothing may be."""
+    `concurrency`: how many workloads may be written there at a time, 0 if nothing may be. `release`: of Kueue, and `room`, by
+    flavor and resource: nothing where no strategy of the manager reads it."""
 
     reach: str = ""
     latency: float | None = None
     expires: int = 0
     concurrency: int = 0
+    release: str = ""
+    room: tuple[Room, ...] = ()
 
 
 class Calls(msgspec.Struct, frozen=True, gc=False):
@@ -38,7 +54,9 @@ def worker_figures(text: str, before: Mapping[str, Calls]) -> dict[str, WorkerFi
     reach: dict[str, str] = {}
     ends: dict[str, int] = {}
     wide: dict[str, int] = {}
-    for name, labels, value in _samples(text, (REACH, EXPIRY, CONCURRENCY)):
+    releases: dict[str, str] = {}
+    rooms: dict[str, dict[tuple[str, str], dict[str, int]]] = {}
+    for name, labels, value in _samples(text, (REACH, EXPIRY, CONCURRENCY, RELEASE, ROOM)):
         cluster = labels["cluster"]
         if name == REACH and value:
             reach[cluster] = labels["status"]
@@ -46,6 +64,12 @@ def worker_figures(text: str, before: Mapping[str, Calls]) -> dict[str, WorkerFi
             ends[cluster] = int(value)
         elif name == CONCURRENCY:
             wide[cluster] = int(value)
+        elif name == RELEASE:
+            releases[cluster] = labels["release"]
+        elif name == ROOM:
+            amount = round(1000 * value) if labels["resource"] == "cpu" else int(value)
+            room = rooms.setdefault(cluster, {}).setdefault((labels["flavor"], labels["resource"]), {})
+            room[labels["quota"]] = amount
     calls = calls_in(text)
     return {
         name: WorkerFigures(
@@ -53,9 +77,16 @@ def worker_figures(text: str, before: Mapping[str, Calls]) -> dict[str, WorkerFi
             latency=_latency(calls.get(name, Calls()), before.get(name, Calls())) if before else None,
             expires=ends.get(name, 0),
             concurrency=wide.get(name, 0),
+            release=releases.get(name, ""),
+            room=tuple(_room(*fr, amounts) for fr, amounts in sorted(rooms.get(name, {}).items())),
         )
         for name in reach.keys() | ends.keys() | wide.keys()
     }
+
+
+def _room(flavor: str, resource: str, amounts: Mapping[str, int]) -> Room:
+    nominal, used, free = (amounts.get(each, 0) for each in ("nominal", "used", "free"))
+    return Room(flavor, resource, nominal, used, free)
 
 
 def calls_in(text: str) -> dict[str, Calls]:

@@ -4,11 +4,12 @@ import { ago, amount, ask, badge, h, link, number, s, short, update } from "./do
 import { get, live } from "./live.js";
 import { href } from "./workloads.js";
 
-function bar(each) {
+/** What there is of one resource of one flavor. `free` is told where it is not simply the rest. */
+export function bar(each) {
   const own = each.used - each.borrowed, size = Math.max(each.nominal, each.used, 1);
   const part = (kind, from, many) => (many > 0 ? s("rect", { class: kind, x: 1000 * from / size, y: 0, width: 1000 * many / size, height: 10 }) : null);
   const words = `${amount(each.resource, each.used)} of ${amount(each.resource, each.nominal)} ${short(each.resource)}`;
-  const more = [each.borrowed ? `${amount(each.resource, each.borrowed)} borrowed` : "", each.lent ? `${amount(each.resource, each.lent)} lent` : ""].filter(Boolean).join(", ");
+  const more = [each.borrowed ? `${amount(each.resource, each.borrowed)} borrowed` : "", each.lent ? `${amount(each.resource, each.lent)} lent` : "", each.free === undefined ? "" : `${amount(each.resource, each.free)} free`].filter(Boolean).join(", ");
   return h("div", { class: "bar" }, h("span", { class: "name", title: `${each.flavor} · ${each.resource}` }, `${each.flavor} · ${short(each.resource)}`),
     s("svg", { viewBox: "0 0 1000 10", preserveAspectRatio: "none", role: "img", "aria-label": `${each.flavor}: ${words}${more ? `, ${more}` : ""}` },
       part("used", 0, own), part("borrowed", own, each.borrowed), part("lent", Math.max(each.nominal - each.lent, own), each.lent),
