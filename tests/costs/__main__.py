@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import anyio
 
 from benchmarks.page import FIGURES, put
-from tests.costs import keys, reconciles
+from tests.costs import keys, reconciles, traces
 from tests.costs.counting import DECODES, FUNCTIONS
 from tests.costs.fleet import STRATEGIES, costs
 from tests.costs.test_jobs import SIZES
@@ -33,6 +33,7 @@ if __name__ == "__main__":
     tables = {
         "jobs": "\n".join(jobs()),
         "reconciles": reconciles.as_markdown(anyio.run(reconciles.of_a_job)),
+        "traces": traces.as_markdown(traces.measure()),
         "events": keys.as_markdown(keys.measure()),
     }
     print("\n\n".join(tables.values()))

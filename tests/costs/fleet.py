@@ -21,7 +21,7 @@ import structlog
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.runtime import concurrency
-from multikueue.settings import Cluster, Dispatch, InForce, Settings
+from multikueue.settings import Cluster, Dispatch, InForce, Settings, TraceExport
 from multikueue.telemetry import logger
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world import objects
@@ -30,7 +30,7 @@ from tests.controllers.table import AT_ONCE
 from tests.costs.counting import FUNCTIONS, Calls, Counts, counted, functions_counted
 from tests.strategies.distributions import HEADER, LAST_ONLY, distribution
 
-__all__ = ["COPIES", "STRATEGIES", "Costs", "Strategy", "costs", "quickly"]
+__all__ = ["COPIES", "STRATEGIES", "Costs", "Strategy", "costs", "counted_anew", "quickly"]
 
 Costs = Mapping[str, float]
 """By what is counted: how often on the average, for one job."""
@@ -72,18 +72,23 @@ STRATEGIES: Sequence[Strategy] = (
 @cache
 def costs(workers: int, jobs: int, warm_ups: int = 1) -> Mapping[str, Costs]:
     """By strategy: what each of so many jobs costs, one after the other."""
+    return counted_anew(workers, jobs, warm_ups)
+
+
+def counted_anew(workers: int, jobs: int, warm_ups: int = 1, *, traces: str = "") -> Mapping[str, Costs]:
+    """The same, counted once more. `traces`: where the manager sends them."""
     with quickly(), _users_own():
-        return run(lambda: _costs(workers, jobs, warm_ups))
+        return run(lambda: _costs(workers, jobs, warm_ups, traces))
 
 
-async def _costs(workers: int, jobs: int, warm_ups: int) -> Mapping[str, Costs]:
+async def _costs(workers: int, jobs: int, warm_ups: int, traces: str) -> Mapping[str, Costs]:
     counts: Counts = Counter()
     world = World(_layout(workers), clock=VirtualClock(), seed=1)
     _furnish(world)
     found: dict[str, dict[str, float]] = {}
     async with anyio.create_task_group() as tasks:
         await world.start(tasks)
-        manager = world.add_manager("manager", InForce(_settings(world)), observer=Calls(counts))
+        manager = world.add_manager("manager", InForce(_settings(world, traces)), observer=Calls(counts))
         with counted(manager.name, counts):
             await manager.begin(tasks).wait()
             await anyio.sleep(CALM)
@@ -131,9 +136,14 @@ def _furnish(world: World) -> None:
         world.manager.patch(kinds.CLUSTER_QUEUES, ObjectKey("", strategy.name), {"spec": spec})
 
 
-def _settings(world: World) -> Settings:
+def _settings(world: World, traces: str) -> Settings:
     dispatch = Dispatch(heartbeat_interval=RARE, gc_interval=timedelta())
-    return Settings(cluster=Cluster(namespace=world.layout.secrets), dispatch=dispatch, retention=AT_ONCE)
+    return Settings(
+        cluster=Cluster(namespace=world.layout.secrets),
+        dispatch=dispatch,
+        retention=AT_ONCE,
+        traces=TraceExport(endpoint=traces),
+    )
 
 
 @contextmanager
