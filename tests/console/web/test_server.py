@@ -117,6 +117,20 @@ async def may_list(admin: Client, user: str, namespace: str) -> None:
         await admin.request("POST", path, body=body)
 
 
+async def may_list_clusters(admin: Client, user: str) -> None:
+    rule = {"apiGroups": ["kueue.x-k8s.io"], "resources": ["multikueueclusters"], "verbs": ["get", "list"]}
+    role = {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": "look"}, "rules": [rule]}
+    binding = {
+        "apiVersion": RBAC,
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "look"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "look"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    }
+    for plural, body in (("clusterroles", role), ("clusterrolebindings", binding)):
+        await admin.request("POST", f"/apis/{RBAC}/{plural}", body=body)
+
+
 @pytest.fixture(name="office")
 async def _office(tmp_path: Path) -> AsyncIterator[Office]:
     plan = Plan(workers=0, rbac=True, users={**USERS, **dict.fromkeys(PEOPLE, ())})
@@ -464,9 +478,15 @@ async def test_before_an_action_its_effect_is_told_in_the_words_of_the_command(o
         assert told["cancel"] == "Deletes workload/of-alice in namespace team-a."
         assert told["priority"] == "Changes the priority class of workload/of-alice."
         stops = "stops what runs there and queues it again: nothing"
+        refusals = {await effect(url, "alice", f"clusters/{name}/drain") for name in ("oslo", "nowhere")}
+        assert {(status, text.replace("oslo", "nowhere")) for status, text in refusals} == {
+            (404, "there is no cluster nowhere that you may see")
+        }, "she may not list them, and learns no names"
         assert await effect(url, "admin", "clusters/oslo/drain") == (200, f"Cordons oslo, and {stops}.")
         assert await effect(url, "admin", "clusters/oslo/uncordon") == (200, "Uncordons oslo.")
-        assert (await effect(url, "alice", "clusters/oslo/drain"))[0] == 403  # she may not list all that runs there
+        await may_list_clusters(office.admin, "bob")
+        office.access.forget()
+        assert (await effect(url, "bob", "clusters/oslo/drain"))[0] == 403  # he may not list all that runs there
         assert (await effect(url, "bob", f"{mine}/cancel"))[0] == 404
     assert (await effect(office.url, "admin", f"{mine}/hold"))[0] == 404, "actions are switched off"
 
@@ -525,7 +545,10 @@ async def test_a_cluster_is_drained_by_those_who_see_all_workloads(office: Offic
         while key not in (office.watch.seen.clusters or {}):
             await office.watch.changed.wait()
     async with acting(office) as url:
-        assert await act(office, url, "alice", "/api/clusters/oslo/drain") == 403
+        assert await act(office, url, "alice", "/api/clusters/oslo/drain") == 404
+        await may_list_clusters(office.admin, "bob")
+        office.access.forget()
+        assert await act(office, url, "bob", "/api/clusters/oslo/drain") == 403
         assert (await office.admin.get(kinds.MULTIKUEUE_CLUSTERS, key)).metadata.annotations == {}
         assert await act(office, url, "admin", "/api/clusters/oslo/drain") == 200
     drained = await office.admin.get(kinds.MULTIKUEUE_CLUSTERS, key)

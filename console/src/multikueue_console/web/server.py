@@ -15,6 +15,7 @@ import anyio
 import msgspec
 from aiohttp import web
 
+from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ApiError, ClusterUnreachable, MultiKueueError, NotFound, Unauthorized
 from multikueue_console.web.actions import Action, ActionRefused
@@ -470,10 +471,16 @@ class ConsoleServer:
         action = self._options.actions.get(request.match_info["action"])
         if action is None or action.is_of_workload is not of_workload:
             raise web.HTTPNotFound(text="there is no such action")
-        key = await self._key(request) if of_workload else ObjectKey("", request.match_info["name"])
-        if not of_workload and key not in (self._watch.seen.clusters or {}):
+        return action, await (self._key(request) if of_workload else self._cluster(request))
+
+    async def _cluster(self, request: web.Request) -> ObjectKey:
+        """The cluster that is meant: of one that may not be seen nothing is told, either."""
+        key = ObjectKey("", request.match_info["name"])
+        visible = await self._seen_by(request)
+        may = kinds.MULTIKUEUE_CLUSTERS.plural in visible.shared
+        if not may or key not in (self._watch.seen.clusters or {}):
             raise web.HTTPNotFound(text=f"there is no cluster {key.name} that you may see")
-        return action, key
+        return key
 
     async def _press(self, request: web.Request) -> web.Response:
         cluster = str((await request.post()).get("cluster", ""))
