@@ -43,6 +43,18 @@ SCRAPED = {"instance"}
 """Labels that Prometheus adds."""
 
 
+KUEUE_ASKS = {
+    "kueue_cluster_queue_resource_usage": {"cluster_queue", "resource"},
+    "kueue_cluster_queue_nominal_quota": {"cluster_queue", "resource"},
+    "kueue_pending_workloads": {"cluster_queue", "status"},
+    "kueue_admission_wait_time_seconds_bucket": {"cluster_queue", "le"},
+    "kueue_admitted_workloads_total": {"cluster_queue"},
+    "kueue_finished_workloads_total": {"cluster_queue"},
+    "kueue_evicted_workloads_total": {"cluster_queue", "reason"},
+    "kueue_cluster_queue_status": {"cluster_queue", "status"},
+}
+"""The series and labels that Kueue's page *Common Grafana Queries* (kueue.sigs.k8s.io, of 2026-02-03) asks for."""
+
 FAMILIES = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily, "histogram": HistogramMetricFamily}
 
 
@@ -152,6 +164,11 @@ def test_what_the_console_reads_is_served(served: dict[str, set[str]]) -> None:
     }
 
     assert {name: served.get(name) for name in read_} == read_
+
+
+def test_what_kueue_s_own_queries_for_grafana_ask_for_is_served(served: dict[str, set[str]]) -> None:
+    lacking = {name: labels - served.get(name, set()) for name, labels in KUEUE_ASKS.items()}
+    assert {name: labels for name, labels in lacking.items() if labels} == {}
 
 
 def test_each_alert_says_how_bad_it_is_what_helps_and_where_more_is() -> None:
