@@ -159,6 +159,8 @@ def test_what_the_console_reads_is_served(served: dict[str, set[str]]) -> None:
         worker_figures.CONCURRENCY: of_worker,
         worker_figures.RELEASE: {"cluster", "release"},
         worker_figures.ROOM: {"cluster", "flavor", "resource", "quota"},
+        worker_figures.WASTE: of_worker,
+        worker_figures.PREEMPTED: of_worker,
         worker_figures.SECONDS: of_calls,
         worker_figures.CALLS: of_calls,
     }

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from multikueue.api.kueue.queues import ClusterQueueStatus, FlavorUsage, ResourceUsage
+import pytest
+
+from multikueue.api.kueue.queues import MAX_SPEND_ANNOTATION, ClusterQueueStatus, FlavorUsage, ResourceUsage
+from multikueue.api.meta import Condition, render_time
+from multikueue.quota.capacity.spend import SPEND_LIMIT_REACHED
+from multikueue.testing import NOW
 from multikueue_console.model.objects import SeenObjects
-from multikueue_console.model.queues import Bar, CohortNode, local_rows, queue_trees
+from multikueue_console.model.queues import Bar, CohortNode, Spending, local_rows, queue_trees
 from tests.builders.clusters import admission_check
 from tests.builders.queues import ClusterQueueBuilder, cluster_queue, cohort, limits, local_queue
 
@@ -79,3 +84,20 @@ def test_without_the_right_to_list_there_is_no_tree_and_local_queues_are_rows() 
 
     assert queue_trees(seen) == ()
     assert [(row.namespace, row.name, row.cluster_queue) for row in local_rows(seen)] == [("team", "main", "a")]
+
+
+@pytest.mark.parametrize(
+    ("limit", "words", "expected"),
+    [
+        ("100/7d", "of 100 within 168h", Spending(12.5, int(NOW.timestamp()), 168.0, 100.0)),
+        ("", "within 168h", Spending(12.5, int(NOW.timestamp()), 168.0)),
+    ],
+    ids=["with a limit", "without one"],
+)
+def test_what_a_queue_spent_is_as_its_condition_says(limit: str, words: str, expected: Spending) -> None:
+    told = f"12.5000 spent by {render_time(NOW)}, {words}"
+    made = cluster_queue("a").quota("default", cpu=4).annotations({MAX_SPEND_ANNOTATION: limit} if limit else {})
+    condition = Condition(type=SPEND_LIMIT_REACHED, status="False", reason="WithinLimit", message=told)
+    (tree,) = trees(made._with(status=ClusterQueueStatus(conditions=(condition,))))
+    assert [each.spending for each in tree.queues] == [expected]
+    assert [each.spending for each in trees(made)[0].queues] == [None]

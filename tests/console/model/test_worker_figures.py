@@ -27,6 +27,8 @@ multikueue_cluster_room{cluster="oslo",flavor="spot",quota="nominal",resource="c
 multikueue_cluster_room{cluster="oslo",flavor="spot",quota="used",resource="cpu"} 2.5
 multikueue_cluster_room{cluster="oslo",flavor="spot",quota="free",resource="cpu"} 7.5
 multikueue_cluster_room{cluster="oslo",flavor="h100",quota="nominal",resource="nvidia.com/gpu"} 8.0
+multikueue_losers_quota_seconds_total{cluster="oslo"} 91.5
+multikueue_losers_preemptions_total{cluster="oslo"} 2.0
 multikueue_acting 1.0
 """
 
@@ -41,6 +43,8 @@ def test_each_worker_has_its_state_its_room_and_the_end_of_its_credential() -> N
             concurrency=16,
             release="0.19.2",
             room=(Room("h100", "nvidia.com/gpu", nominal=8), Room("spot", "cpu", nominal=10_000, used=2500, free=7500)),
+            wasted=91,
+            preempted=2,
         ),
         "dublin": WorkerFigures(reach="isolated"),
     }

@@ -387,6 +387,9 @@ async def test_use_before_now_is_told_of_namespaces_that_one_may_see(office: Off
         assert await used("alice", "user") == {"alice": (2.0, 300.0, 1)}
         assert await used("bob", "queue") == {"team-b/main": (2.0, 300.0, 1)}
         assert await used("admin", "cluster") == {"oslo": (4.0, 300.0, 2)}
+        hours = [*await used("admin", "hour")]
+        assert hours == sorted(hours, reverse=True), "the last hour first"
+        assert len(hours) >= 2
         await office.admin.request("DELETE", f"/apis/{RBAC}/namespaces/team-a/rolebindings/look")
         office.access.forget()
         assert await used("alice", "user") == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
@@ -12,9 +13,13 @@ from multikueue.api.meta import Condition, find_condition
 from multikueue.api.multikueue.strategies import STRATEGY_ANNOTATION
 from multikueue.api.values import quantity
 from multikueue.errors import InvalidObject
+from multikueue.quota.capacity.spend import limit_of, told_account
 from multikueue_console.model.objects import SeenObjects
+from multikueue_console.model.workloads import seconds
 
-__all__ = ["Bar", "CohortNode", "LocalRow", "QueueNode", "local_rows", "queue_trees"]
+__all__ = ["Bar", "CohortNode", "LocalRow", "QueueNode", "Spending", "local_rows", "queue_trees"]
+
+_ANY_TIME = datetime.max.replace(tzinfo=UTC)
 
 Cell = tuple[str, str]
 """A flavor and a resource."""
@@ -42,8 +47,18 @@ class Bar(msgspec.Struct, frozen=True, gc=False):
         return max(0, self.nominal - self.lent - (self.used - self.borrowed))
 
 
+class Spending(msgspec.Struct, frozen=True, gc=False):
+    """What a queue had spent at that time, in seconds since 1970, of which old money counts less the longer ago it was, as its
+    condition says. `most`: what it may spend within so many hours; None for any amount."""
+
+    spent: float
+    at: int
+    hours: float
+    most: float | None = None
+
+
 class LocalRow(msgspec.Struct, frozen=True, gc=False):
-    """A LocalQueue. `problem`: why it admits nothing, empty if it does."""
+    """A LocalQueue. `problem`: why it admits nothing, empty if it does. `spending`: None if nothing is told of it."""
 
     namespace: str
     name: str
@@ -53,11 +68,12 @@ class LocalRow(msgspec.Struct, frozen=True, gc=False):
     admitted: int
     problem: str = ""
     is_held: bool = False
+    spending: Spending | None = None
 
 
 class QueueNode(msgspec.Struct, frozen=True, gc=False):
     """A ClusterQueue. `strategy`: the one that its admission check names, empty for the default. `share`: its weighted share
-    where sharing is fair, -1 elsewhere."""
+    where sharing is fair, -1 elsewhere. `spending`: None if nothing is told of it."""
 
     name: str
     cohort: str
@@ -71,6 +87,7 @@ class QueueNode(msgspec.Struct, frozen=True, gc=False):
     is_held: bool = False
     strategy: str = ""
     share: int = -1
+    spending: Spending | None = None
 
 
 class CohortNode(msgspec.Struct, frozen=True, gc=False):
@@ -190,6 +207,7 @@ def _queue(queue: ClusterQueue, strategies: Mapping[str, str]) -> QueueNode:
         is_held=queue.spec.stop_policy != "None",
         strategy=next((name for each in checks if (name := strategies.get(each, ""))), ""),
         share=sharing.weighted_share if sharing is not None else -1,
+        spending=_spending(queue),
     )
 
 
@@ -204,7 +222,16 @@ def _local(queue: LocalQueue) -> LocalRow:
         admitted=status.admitted_workloads,
         problem=_problem(status.conditions),
         is_held=queue.spec.stop_policy != "None",
+        spending=_spending(queue),
     )
+
+
+def _spending(queue: ClusterQueue | LocalQueue) -> Spending | None:
+    limit = limit_of(queue)
+    told = told_account(queue.status.conditions, limit, _ANY_TIME)
+    if told is None:
+        return None
+    return Spending(told.spent, seconds(told.at), limit.window / timedelta(hours=1), limit.most)
 
 
 def _problem(conditions: tuple[Condition, ...]) -> str:

@@ -13,6 +13,8 @@ EXPIRY = "multikueue_cluster_credential_expiry_timestamp_seconds"
 CONCURRENCY = "multikueue_cluster_concurrency"
 ROOM = "multikueue_cluster_room"
 RELEASE = "multikueue_cluster_kueue_release"
+WASTE = "multikueue_losers_quota_seconds_total"
+PREEMPTED = "multikueue_losers_preemptions_total"
 SECONDS, CALLS = (f"multikueue_api_request_duration_seconds_{each}" for each in ("sum", "count"))
 
 
@@ -31,7 +33,8 @@ class WorkerFigures(msgspec.Struct, frozen=True, gc=False):
     """`reach`: connected, suspect, isolated, or empty if it is not told. `latency`: milliseconds until a call was answered, the
     mean since the look before; None without calls. `expires`: seconds since 1970, 0 for a credential without an end.
     `concurrency`: how many workloads may be written there at a time, 0 if nothing may be. `release`: of Kueue, and `room`, by
-    flavor and resource: nothing where no strategy of the manager reads it."""
+    flavor and resource: nothing where no strategy of the manager reads it. Since the manager began, `wasted` are the seconds
+    for which copies that lost had quota there, and `preempted` is how many workloads had to go for them."""
 
     reach: str = ""
     latency: float | None = None
@@ -39,6 +42,8 @@ class WorkerFigures(msgspec.Struct, frozen=True, gc=False):
     concurrency: int = 0
     release: str = ""
     room: tuple[Room, ...] = ()
+    wasted: int = 0
+    preempted: int = 0
 
 
 class Calls(msgspec.Struct, frozen=True, gc=False):
@@ -54,9 +59,11 @@ def worker_figures(text: str, before: Mapping[str, Calls]) -> dict[str, WorkerFi
     reach: dict[str, str] = {}
     ends: dict[str, int] = {}
     wide: dict[str, int] = {}
+    wasted: dict[str, int] = {}
+    preempted: dict[str, int] = {}
     releases: dict[str, str] = {}
     rooms: dict[str, dict[tuple[str, str], dict[str, int]]] = {}
-    for name, labels, value in _samples(text, (REACH, EXPIRY, CONCURRENCY, RELEASE, ROOM)):
+    for name, labels, value in _samples(text, (REACH, EXPIRY, CONCURRENCY, RELEASE, ROOM, WASTE, PREEMPTED)):
         cluster = labels["cluster"]
         if name == REACH and value:
             reach[cluster] = labels["status"]
@@ -64,6 +71,10 @@ def worker_figures(text: str, before: Mapping[str, Calls]) -> dict[str, WorkerFi
             ends[cluster] = int(value)
         elif name == CONCURRENCY:
             wide[cluster] = int(value)
+        elif name == WASTE:
+            wasted[cluster] = int(value)
+        elif name == PREEMPTED:
+            preempted[cluster] = int(value)
         elif name == RELEASE:
             releases[cluster] = labels["release"]
         elif name == ROOM:
@@ -79,6 +90,8 @@ def worker_figures(text: str, before: Mapping[str, Calls]) -> dict[str, WorkerFi
             concurrency=wide.get(name, 0),
             release=releases.get(name, ""),
             room=tuple(_room(*fr, amounts) for fr, amounts in sorted(rooms.get(name, {}).items())),
+            wasted=wasted.get(name, 0),
+            preempted=preempted.get(name, 0),
         )
         for name in reach.keys() | ends.keys() | wide.keys()
     }

@@ -26,11 +26,12 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     "queue": ("namespace", "queue"),
     "user": ("user",),
     "cluster": ("cluster",),
+    "hour": ("hour",),
 }
 """What a page groups by, and the dimensions of a report that this takes."""
 
 MOST_ROWS = 200
-"""Rows of an answer: those that used the most."""
+"""Rows of an answer: those that used the most, or the last hours."""
 
 MOST_GAPS = 5
 
@@ -63,7 +64,8 @@ class PastUse:
 
     def _summed(self, way: str, since: datetime, now: datetime, namespaces: Collection[str] | None) -> bytes:
         shares = self._history.shares(since, now, namespaces=namespaces)
-        rows = sorted(rows_of(sums(shares, WAYS[way], since=since, until=now)), key=_heaviest)
+        rows = rows_of(sums(shares, WAYS[way], since=since, until=now))
+        rows = rows[::-1] if way == "hour" else sorted(rows, key=_heaviest)
         items = [
             {"name": "/".join(row.group), **{name: getattr(row, name) for name in MEASURES}} for row in rows[:MOST_ROWS]
         ]

@@ -5,12 +5,12 @@ import { get, live } from "./live.js";
 import { go, query } from "./route.js";
 
 const DAYS = { 1: "A day", 7: "7 days", 30: "30 days", 90: "90 days" };
-const WAYS = { namespace: "Namespace", queue: "Queue", user: "User", cluster: "Cluster" };
+const WAYS = { namespace: "Namespace", queue: "Queue", user: "User", cluster: "Cluster", hour: "Hour" };
 
 export function peoplePage(main) {
   const way = () => (WAYS[query().by] ? query().by : "namespace");
-  const table = h("section", { class: "card" }), before = h("section", { class: "card" }), tabs = h("div", { class: "tabs", role: "group", "aria-label": "Use by" });
-  main.append(h("div", { class: "head" }, h("h1", {}, "People"), h("span", { class: "dim" }, "Who uses what now, and how long it waited")), table, before);
+  const table = h("section", { class: "card" }), before = h("section", { class: "card" }), money = h("section", { class: "card" }), tabs = h("div", { class: "tabs", role: "group", "aria-label": "Use by" });
+  main.append(h("div", { class: "head" }, h("h1", {}, "People"), h("span", { class: "dim" }, "Who uses what now, and how long it waited")), table, before, money);
   const title = h("h2", {}, "Before now"), far = () => (DAYS[query().days] ? query().days : "7");
   let asked = "", at = 0;
   /** What the history tells, asked for once a minute. */
@@ -32,12 +32,21 @@ export function peoplePage(main) {
     } catch (error) { if (path === asked) update(before, title, span_, h("p", {}, error.message)); }
   }
   const used = (items) => h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Use before now" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, WAYS[way()]), ...["GPU hours", "CPU hours", "Ended", "Failed", "Evicted", "Preempted", "Mean wait", "Longest wait"].map((each) => h("th", { scope: "col", class: "num" }, each)))),
-    h("tbody", {}, items.map((each) => h("tr", {}, h("td", {}, each.name || "–"), ...[each.gpu_hours, each.cpu_hours, each.ended, each.failed, each.evicted, each.preempted].map((value) => h("td", { class: "num" }, number(value))), ...[each.wait_mean, each.wait_max].map((value) => h("td", { class: "num" }, value === null ? "" : span(value))))))));
+    h("tbody", {}, items.map((each) => h("tr", {}, h("td", {}, way() === "hour" ? when(seconds(each.name)) : each.name || "–"), ...[each.gpu_hours, each.cpu_hours, each.ended, each.failed, each.evicted, each.preempted].map((value) => h("td", { class: "num" }, number(value))), ...[each.wait_mean, each.wait_max].map((value) => h("td", { class: "num" }, value === null ? "" : span(value))))))));
+  /** What queues had spent when their manager last wrote it. */
+  function drawMoney() {
+    const all = live.fleet ? [...flat(live.fleet.trees), ...live.fleet.local].filter((each) => each.spending) : [];
+    money.hidden = !all.length;
+    update(money, h("h2", {}, "Money"), h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Money" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Queue"), ...["Spent", "May spend", "Within"].map((each) => h("th", { scope: "col", class: "num" }, each)), h("th", { scope: "col" }, "At"))),
+      h("tbody", {}, all.map((each) => h("tr", {}, h("td", {}, each.namespace ? `${each.namespace}/${each.name}` : link(`/queues/${each.name}`, each.name)), ...[number(each.spending.spent), each.spending.most === null || each.spending.most === undefined ? "any amount" : number(each.spending.most), span(3600 * each.spending.hours)].map((value) => h("td", { class: "num" }, value)), h("td", { class: "nowrap" }, when(each.spending.at))))))));
+  }
   let due = 0, timer = 0;
   const draw = () => {
     timer = 0; due = performance.now() + 1000;
     past();
     update(tabs, Object.entries(WAYS).map(([name, title]) => h("button", { type: "button", "data-by": name, "aria-pressed": String(name === way()) }, title)));
+    drawMoney();
+    if (way() === "hour") return update(table, tabs, h("p", { class: "dim" }, "By hour, use is told of the time before now."));
     const found = new Map();
     for (const row of live.rows.values()) {
       const name = way() === "queue" ? `${get(row, "namespace")}/${get(row, "queue")}` : get(row, way()) || "–";
@@ -59,6 +68,8 @@ export function peoplePage(main) {
   draw();
   return { update() { if (!timer) timer = setTimeout(draw, Math.max(0, due - performance.now())); }, query: draw, leave() { clearTimeout(timer); } };
 }
+
+const flat = (trees) => trees.flatMap((each) => [...each.queues, ...flat(each.cohorts)]);
 
 /** A strategy's opinion of each worker: the total, and what each scorer gave with its weight. */
 function weights(choice) {
@@ -88,7 +99,6 @@ export function strategiesPage(main) {
     try { found = (await (await ask(`/api/workloads/${of}`)).json()).choice; } catch (error) { if (of === told) update(weighed, h("p", {}, error.message)); return; }
     if (of === told) update(weighed, ...weights(found));
   }
-  const flat = (trees) => trees.flatMap((each) => [...each.queues, ...flat(each.cohorts)]);
   let due = 0, timer = 0;
   const draw = () => {
     timer = 0; due = performance.now() + 1000;
@@ -109,10 +119,11 @@ export function strategiesPage(main) {
       sum.waited += Math.max(0, get(row, "started") - get(row, "created"));
       won.set(get(row, "cluster"), sum);
     }
+    const figures = Object.fromEntries(live.fleet.clusters.filter((each) => each.figures).map((each) => [each.name, each.figures])), tells = Object.keys(figures).length > 0;
     const asked = Object.fromEntries(live.fleet.clusters.map((each) => [each.name, each.load.racing]));
     const names = [...new Set([...won.keys(), ...Object.keys(asked)])].sort((a, b) => (won.get(b)?.won || 0) - (won.get(a)?.won || 0) || (a < b ? -1 : 1));
-    update(who, h("h2", {}, "Who won"), h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Who won" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Cluster"), ...["Won", "Share", "Asked now", "Failed there", "Waited before, mean"].map((each) => h("th", { scope: "col", class: "num" }, each)))),
-      h("tbody", {}, names.map((name) => { const sum = won.get(name) || { won: 0, failed: 0, waited: 0 }; return h("tr", {}, h("td", {}, link(`/workloads?cluster=${name}`, name)), ...[number(sum.won), all ? `${number(100 * sum.won / all)} %` : "", number(asked[name] || 0), number(sum.failed), sum.won ? span(sum.waited / sum.won) : ""].map((value) => h("td", { class: "num" }, value))); })))));
+    update(who, h("h2", {}, "Who won"), h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Who won" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Cluster"), ...["Won", "Share", "Asked now", "Failed there", "Waited before, mean", ...(tells ? ["Quota held by losers", "Preempted by losers"] : [])].map((each) => h("th", { scope: "col", class: "num" }, each)))),
+      h("tbody", {}, names.map((name) => { const sum = won.get(name) || { won: 0, failed: 0, waited: 0 }; return h("tr", {}, h("td", {}, link(`/workloads?cluster=${name}`, name)), ...[number(sum.won), all ? `${number(100 * sum.won / all)} %` : "", number(asked[name] || 0), number(sum.failed), sum.won ? span(sum.waited / sum.won) : "", ...(tells ? [figures[name] ? span(figures[name].wasted || 0) : "", figures[name] ? number(figures[name].preempted || 0) : ""] : [])].map((value) => h("td", { class: "num" }, value))); })))));
   };
   draw();
   return { update() { if (!timer) timer = setTimeout(draw, Math.max(0, due - performance.now())); }, query: draw, leave() { clearTimeout(timer); } };
