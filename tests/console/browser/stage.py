@@ -139,6 +139,7 @@ async def page_on(
     theme: str = "light",
     width: int = 1440,
     height: int = 900,
+    zone: str | None = None,
 ) -> AsyncIterator[Watched]:
     """A page of a new browser profile, logged in by a link of its own."""
     context: BrowserContext = await browser_.new_context(
@@ -146,6 +147,7 @@ async def page_on(
         color_scheme="dark" if theme == "dark" else "light",
         reduced_motion="reduce",
         bypass_csp=False,
+        timezone_id=zone,
     )
     page = await context.new_page()
     seen = Watched(page, [], [])

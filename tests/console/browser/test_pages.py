@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import anyio
 import pytest
@@ -17,6 +18,7 @@ from playwright.async_api import Browser, Page, Route
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue.clusters import PRICES_ANNOTATION
 from multikueue.runtime import SystemClock
 from multikueue.settings import Log
 from multikueue.telemetry import logs
@@ -33,6 +35,7 @@ from multikueue_simulator.demo.stage.hands import BUTTONS, CLUSTER_BUTTONS
 from testbed.ports import free_port
 from tests.console.browser.stage import Show, browser, fleet, page_on
 from tests.console.web.issuer import KnownTokens, SmallIssuer
+from tests.console.web.test_server import Office, _office  # noqa: F401  # the fixture
 from tests.project.files import ROOT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(90)]
@@ -49,6 +52,7 @@ FIGURES = {
         expires=1_800_000_000,
         concurrency=16,
         release="0.19.2",
+        wasted=91,
         room=(
             Room("on-demand", "cpu", nominal=10_000, used=7000, free=3000),
             Room("spot", "memory", nominal=64 * 2**30, used=16 * 2**30, free=48 * 2**30),
@@ -62,11 +66,25 @@ FIGURES = {
 WHOLE = "() => document.querySelector('.head .dim').textContent.startsWith('50,')"
 MANY = 50_000
 
+READ_STREAM = """async () => {
+  const answer = await fetch('/api/stream', { headers: { 'Last-Event-ID': '1.1.1' } });
+  const reader = answer.body.getReader(), decoder = new TextDecoder();
+  let text = '';
+  while (!text.includes('event: whole')) text += decoder.decode((await reader.read()).value, { stream: true });
+  await reader.cancel();
+  return text;
+}"""
+"""A stream of one's own, opened by hand with a number of somebody else, as text."""
+
 OUTSIDE = """() => {
   const right = (each) => each.getBoundingClientRect().right;
+  const isCut = (each) => {
+    for (let up = each.parentElement; !up.matches('.card'); up = up.parentElement)
+      if (getComputedStyle(up).overflowX !== 'visible') return true;
+    return false;
+  };
   return [...document.querySelectorAll('.card *')]
-    .filter((each) => !each.closest('.scroll, .tabs, .hidden, pre, svg, .table'))
-    .filter((each) => right(each) > right(each.closest('.card')) + 1)
+    .filter((each) => !each.closest('.hidden, svg') && right(each) > right(each.closest('.card')) + 1 && !isCut(each))
     .map((each) => each.outerHTML.slice(0, 90));
 }"""
 """What of a card's content is drawn beyond it."""
@@ -83,6 +101,8 @@ async def _show(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) ->
     async with fleet(tmp_path_factory.mktemp("history")) as show:
         show.submit("report-0", "nightly", seconds=1)
         await show.until(lambda: any(row.state == "Finished" for row in show.watch.feed))
+        prices = {"metadata": {"annotations": {PRICES_ANNOTATION: "cpu=0.04"}}}
+        show.world.manager.patch(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", "dublin"), prices)
         show.busy()
         await show.until(lambda: sum(row.state == "Running" for row in show.watch.feed) > 5)
         await again(show)
@@ -241,6 +261,66 @@ async def test_use_before_now_is_shown_as_the_history_has_it(show: Show, chrome:
         await seen.page.wait_for_url("**/people?by=cluster&days=30")
         await used.get_by_role("cell", name="dublin").wait_for()
         assert seen.errors == []
+
+
+async def test_what_queues_spent_and_what_losers_cost_is_shown(show: Show, chrome: Browser) -> None:
+    async with page_on(chrome, show.server, "/people?by=hour") as seen:
+        money = seen.page.get_by_role("group", name="Money")
+        await money.get_by_role("cell", name="any amount").first.wait_for()
+        await seen.page.get_by_role("group", name="Use before now").get_by_role("row").nth(1).wait_for()
+        assert await axe(seen.page) == []
+        await seen.page.goto(f"{show.server.url}/strategies")
+        won = seen.page.get_by_role("group", name="Who won")
+        await won.get_by_role("columnheader", name="Quota held by losers").wait_for()
+        await won.get_by_role("row").filter(has_text="oslo").get_by_role("cell", name="1m 31s").wait_for()
+        assert seen.errors == []
+
+
+async def test_times_are_in_the_zone_of_who_reads(show: Show, chrome: Browser) -> None:
+    row = next(row for row in show.watch.feed if row.started)
+    told = set()
+    for zone in ("Asia/Tokyo", "America/New_York"):
+        async with page_on(chrome, show.server, f"/workloads/{row.namespace}/{row.workload}", zone=zone) as seen:
+            hour = datetime.fromtimestamp(row.created, ZoneInfo(zone)).strftime("%I:%M:%S").lstrip("0")
+            await seen.page.get_by_role("tab", name="Story").click()
+            step = seen.page.locator(".steps time").first
+            await step.wait_for()
+            told.add(await step.inner_text())
+            assert await seen.page.locator(".steps time", has_text=hour).count(), (zone, told)
+    assert len(told) == 2
+
+
+async def test_a_theme_that_was_chosen_stays(show: Show, chrome: Browser) -> None:
+    async with page_on(chrome, show.server) as seen:
+        await seen.page.keyboard.press("t")
+        await seen.page.goto(f"{show.server.url}/queues")
+        assert await seen.page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+async def test_two_people_see_their_own_and_learn_nothing_by_guessing(office: Office, chrome: Browser) -> None:
+    for who, other, theirs in (("alice", "team-b", "of-bob"), ("bob", "team-a", "of-alice")):
+        context = await chrome.new_context()
+        page = await context.new_page()
+        await page.goto(office.url)
+        assert await axe(page) == []
+        await page.get_by_label("Token").fill(office.tokens[who])
+        await page.get_by_role("button", name="Log in").click()
+        await page.wait_for_selector("#live.on")
+        await page.goto(f"{office.url}/workloads")
+        await page.get_by_role("link", name=f"of-{who}").wait_for()
+        assert await page.locator(NAMES).count() == 1
+        assert other not in await page.content()
+        await page.goto(f"{office.url}/workloads/{other}/{theirs}")
+        await page.get_by_text("that you may see").first.wait_for()
+        guesses = (f"/api/workloads/{other}/{theirs}", f"/api/workloads/{other}/{theirs}/log?pod=x")
+        for guess in guesses:
+            assert await page.evaluate("path => fetch(path).then((answer) => answer.status)", guess) == 404
+        stream = await page.evaluate(READ_STREAM)
+        assert f"of-{who}" in stream
+        assert theirs not in stream
+        await page.get_by_role("button", name="Log out").click()
+        await page.get_by_label("Token").wait_for()
+        await context.close()
 
 
 async def test_when_jobs_start_is_in_the_list_and_in_a_story(show: Show, chrome: Browser) -> None:

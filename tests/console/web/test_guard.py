@@ -66,4 +66,5 @@ def test_no_script_or_style_may_stand_in_a_page_or_come_from_elsewhere() -> None
 
     assert "unsafe" not in policy
     assert "http" not in policy
+    assert HEADERS["Referrer-Policy"] == "same-origin", "else a browser sends the form to log in with no origin"
     assert {"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"} <= set(policy.split("; "))

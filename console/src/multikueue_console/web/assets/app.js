@@ -12,7 +12,7 @@ import { drawStage } from "./stage.js";
 import { peoplePage, strategiesPage } from "./people.js";
 
 const PAGES = [["/", "Overview", "o"], ["/queues", "Queues", "q"], ["/workloads", "Workloads", "w"], ["/clusters", "Clusters", "c"], ["/strategies", "Strategies", "s"], ["/people", "People", "p"]];
-const main = document.getElementById("main"), nav = document.getElementById("nav"), status = document.getElementById("live"), search = document.getElementById("q");
+const main = document.getElementById("main"), nav = document.getElementById("nav"), status = document.getElementById("live"), search = document.getElementById("q"), leave = document.getElementById("leave");
 let page = null, path = "";
 
 function open() {
@@ -31,6 +31,8 @@ function open() {
 }
 
 function tell() {
+  leave.hidden = !live.hello.person;
+  leave.title = live.hello.person || "";
   const words = { on: live.whole ? "Live" : "Reading", off: "Away: trying again", connecting: "Connecting" }[live.state];
   if (status.lastElementChild.textContent !== words) { status.lastElementChild.textContent = words; status.className = `live ${live.state}`; status.title = words; }
 }
