@@ -403,6 +403,16 @@ async def test_scores_by_part_are_shown_for_a_workload_that_waits(show: Show, ch
         assert (seen.errors, seen.elsewhere) == ([], [])
 
 
+async def test_a_workload_for_which_no_worker_is_chosen_now_has_no_scores(show: Show, chrome: Browser) -> None:
+    async def answer(route: Route) -> None:
+        await route.fulfill(json={"workers": [{"worker": "oslo"}], "choice": None})
+
+    async with page_on(chrome, show.server) as seen:
+        await seen.page.route("**/api/workloads/*/*", answer)
+        await seen.page.goto(f"{show.server.url}/strategies")
+        await seen.page.get_by_text("No worker is chosen for it now").wait_for()
+
+
 async def test_an_action_says_first_what_will_happen(show: Show, chrome: Browser) -> None:
     row = next(row for row in show.watch.feed if row.state == "Pending" and row.name != "job/huge")
     async with page_on(chrome, show.server, f"/workloads/{row.namespace}/{row.workload}") as seen:

@@ -53,6 +53,11 @@ export function command(text) {
   return h("span", { class: "cmd" }, h("code", {}, text), h("button", { type: "button", "data-copy": text, "aria-label": `Copy ${text}` }, "Copy"));
 }
 
+/** A name of that length at most: cut in the middle, as names often differ at their end. */
+export function cut(name, most) {
+  return name.length > most ? `${name.slice(0, most - 9)}…${name.slice(-8)}` : name;
+}
+
 const UNITS = [["Pi", 2 ** 50], ["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 2 ** 10]];
 
 export function amount(resource, value) {

@@ -1,6 +1,6 @@
 // The fleet as a picture: queues left, clusters right, and between them what is asked and what is there.
 
-import { ago, badge, command, h, link, local, number, s, update } from "./dom.js";
+import { ago, badge, command, cut, h, link, local, number, s, update } from "./dom.js";
 import { get, live } from "./live.js";
 import { href } from "./workloads.js";
 
@@ -79,7 +79,7 @@ function drawFleet(fleet) {
     const d = (off) => `M${LEFT + 4} ${y1 + off}C${(LEFT + RIGHT) / 2} ${y1 + off} ${(LEFT + RIGHT) / 2} ${y2 + off} ${RIGHT - 4} ${y2 + off}`;
     return [flow.there ? s("path", { class: "there", d: d(0), "stroke-width": Math.min(26, 2 + 3 * Math.sqrt(flow.there)) }) : null, flow.racing ? s("path", { class: "asks", d: d(flow.there ? -9 : 0), "stroke-width": 3 }) : null];
   });
-  const name = (x, y, words, most) => s("text", { x, y }, words.length > most ? `${words.slice(0, most - 1)}…` : words);
+  const name = (x, y, words, most) => s("text", { x, y }, cut(words, most));
   const boxes = queues.map((each) => {
     const key = `${each.namespace}/${each.name}`, y = qAt.get(key), running = there.get(key) || 0;
     return s("a", { href: `/workloads?namespace=${each.namespace}&queue=${each.name}`, "data-link": "", class: each.problem || each.is_held ? "away" : "" },

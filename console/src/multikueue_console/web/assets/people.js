@@ -72,7 +72,8 @@ export function peoplePage(main) {
 const flat = (trees) => trees.flatMap((each) => [...each.queues, ...flat(each.cohorts)]);
 
 /** A strategy's opinion of each worker: the total, and what each scorer gave with its weight. */
-function weights(choice) {
+function weights({ choice, workers, quota }) {
+  if (!choice && (quota || workers?.length)) return [h("p", { class: "dim" }, "No worker is chosen for it now: it waits for something else, as its page says.")];
   if (!choice) return [h("p", { class: "dim" }, "The manager tells nothing of it: that takes its visibility API, and your right to ask it.")];
   if (choice.problem) return [h("p", {}, choice.problem)];
   const parts = [...new Map((choice.workers || []).flatMap((each) => each.scores || []).map((each) => [each.scorer, each.weight || 1]))];
@@ -96,7 +97,7 @@ export function strategiesPage(main) {
     if (of === told && performance.now() - at < 10000) return;
     told = of; at = performance.now();
     let found;
-    try { found = (await (await ask(`/api/workloads/${of}`)).json()).choice; } catch (error) { if (of === told) update(weighed, h("p", {}, error.message)); return; }
+    try { found = await (await ask(`/api/workloads/${of}`)).json(); } catch (error) { if (of === told) update(weighed, h("p", {}, error.message)); return; }
     if (of === told) update(weighed, ...weights(found));
   }
   let due = 0, timer = 0;

@@ -1,6 +1,6 @@
 // One workload: its story as a timeline over clusters, why it waits or runs there, its pods, events, logs and object.
 
-import { action, ago, amounts, ask, badge, command, h, link, local, now, s, seconds, span, starting, time, update, when } from "./dom.js";
+import { action, ago, amounts, ask, badge, command, cut, h, link, local, now, s, seconds, span, starting, time, update, when } from "./dom.js";
 import { get, live } from "./live.js";
 
 const TABS = [["why", "Why"], ["steps", "Story"], ["pods", "Pods"], ["events", "Events"], ["log", "Log"], ["object", "YAML"]];
@@ -148,7 +148,7 @@ function timeline(story) {
   const height = 12 + lanes.length * LANE + 22;
   const marks = [0, 0.25, 0.5, 0.75, 1].map((part) => s("text", { class: "sub", x: x(from + part * size), y: height - 5, "text-anchor": part === 1 ? "end" : part ? "middle" : "start" }, part ? `+${span(part * size)}` : time(from)));
   return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Timeline" }, s("svg", { class: "timeline", viewBox: `0 0 ${WIDE} ${height}`, role: "img", "aria-label": story.steps.map((each) => `${each.cluster || "manager"} ${WORDS[each.what]}`).join(", ") },
-    lanes.map((lane, number) => [s("text", { x: 0, y: 12 + number * LANE + 18 }, lane.length > 20 ? `${lane.slice(0, 19)}…` : lane), s("line", { class: "lane", x1: LABEL, x2: WIDE - 12, y1: 12 + number * LANE + 29, y2: 12 + number * LANE + 29 })]), parts, marks),
+    lanes.map((lane, number) => [s("text", { x: 0, y: 12 + number * LANE + 18 }, cut(lane, 20)), s("line", { class: "lane", x1: LABEL, x2: WIDE - 12, y1: 12 + number * LANE + 29, y2: 12 + number * LANE + 29 })]), parts, marks),
   h("div", { class: "legend" }, h("span", { class: "c-wait" }, h("i"), "waits"), h("span", { class: "c-lent" }, h("i"), "has quota"), h("span", { class: "c-borrowed" }, h("i"), "asked"), h("span", { class: "c-start" }, h("i"), "starts"), h("span", { class: "c-run" }, h("i"), "runs")));
 }
 
