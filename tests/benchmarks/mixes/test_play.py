@@ -77,7 +77,7 @@ def test_a_strategy_sees_what_it_reads(reads: tuple[str, ...]) -> None:
 
 
 def test_who_names_nobody_is_asked_again_once_something_has_changed() -> None:
-    """Every ten seconds, as by the manager, but not in vain: the answer of a pure strategy would be the same."""
+    """Every ten seconds, as by the manager, but for the same question: a pure strategy would answer the same."""
     reader = Reader("room", times=3)
     others = (gpus(1, "other", at=25, local="c1"), gpus(1, "third", at=75, local="c2"))
     (first, *_) = play(TWO, (gpus(1), *others), reader).records
