@@ -299,7 +299,7 @@ def _handlers() -> Iterator[None]:
 # --- what is done on workers -------------------------------------------------------------------------------------------
 
 
-@bug(caught_by=43, within=44)
+@bug(caught_by=34, within=35)
 def deleted_workloads_are_not_cleaned_up() -> Iterator[None]:
     def make(real: Any) -> Any:
         def decided(case: Case, *asked: Any) -> Any:
