@@ -489,7 +489,7 @@ async def test_before_an_action_its_effect_is_told_in_the_words_of_the_command(o
         assert await effect(url, "admin", "clusters/oslo/uncordon") == (200, "Uncordons oslo.")
         await may_list_clusters(office.admin, "bob")
         office.access.forget()
-        assert (await effect(url, "bob", "clusters/oslo/drain"))[0] == 403  # he may not list all that runs there
+        assert (await effect(url, "bob", "clusters/oslo/drain"))[0] == 403  # who may not list all that runs there
         assert (await effect(url, "bob", f"{mine}/cancel"))[0] == 404
     assert (await effect(office.url, "admin", f"{mine}/hold"))[0] == 404, "actions are switched off"
 
