@@ -501,6 +501,7 @@ async def test_pages_fit(show: Show, chrome: Browser, width: int, height: int) -
             beyond = await seen.page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert beyond <= 0, f"{path} is {beyond} px too wide"
             assert await seen.page.evaluate(OUTSIDE) == [], path
+            assert await axe(seen.page) == [], path
 
 
 async def test_fifty_thousand_workloads_do_not_stutter(show: Show, chrome: Browser) -> None:
