@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 import anyio
 import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
+from msgspec.structs import replace
 from playwright.async_api import Browser, Page, Route
 
 from multikueue.api import kinds
@@ -75,6 +76,28 @@ READ_STREAM = """async () => {
   return text;
 }"""
 """A stream of one's own, opened by hand with a number of somebody else, as text."""
+
+ENDS_IN_SIGHT = """() => {
+  const at = [...document.querySelectorAll('.thead .cell')].findIndex((each) => each.textContent === 'Cluster');
+  return [...document.querySelectorAll('.tbody .row:not([hidden])')].map((row) => {
+    const cell = row.children[at], box = cell.getBoundingClientRect(), parts = [];
+    const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), text = cell.textContent;
+    const ends = [...text.matchAll(/[^, ]+/g)].filter((each) => each[0] !== '?').map((each) => each.index + each[0].length);
+    for (let node = walk.nextNode(), from = 0; node; from += node.length, node = walk.nextNode()) parts.push([from, node]);
+    return ends.map((end) => {
+      const begin = Math.max(text.lastIndexOf(' ', end) + 1, end - 8);
+      const isSeen = (index) => {
+        const [from, node] = parts.findLast(([from]) => from <= index), range = document.createRange();
+        range.setStart(node, index - from); range.setEnd(node, index - from + 1);
+        const seen = range.getBoundingClientRect();
+        const inner = node.parentElement.getBoundingClientRect();
+        return seen.right <= box.right + 1 && seen.right <= inner.right + 1;
+      };
+      return [...text.slice(begin, end)].filter((_, at) => isSeen(begin + at)).join('');
+    });
+  });
+}"""
+"""Of each row: what of the last eight letters of its clusters' names is drawn within their cell."""
 
 OUTSIDE = """() => {
   const right = (each) => each.getBoundingClientRect().right;
@@ -216,6 +239,37 @@ async def test_filters_columns_and_order_are_in_the_address(show: Show, chrome: 
         await page.wait_for_function(
             "[...document.querySelectorAll('.cell.num')].some((each) => each.textContent === '1')"
         )
+
+
+async def test_clusters_whose_names_differ_at_their_end_can_be_told_apart_in_the_list(
+    show: Show, chrome: Browser
+) -> None:
+    place = "training-cluster-of-the-north-"
+    rows = [
+        replace(crowded(1), uid="there", cluster=f"{place}east-one"),
+        replace(crowded(4), uid="asks", nominated=(f"{place}east-two", f"{place}west-two")),
+        replace(crowded(5), uid="short", cluster="oslo"),
+    ]
+    show.watch.tallies["crowd"] = Tally(rows)
+    for row in rows:
+        show.watch.feed.put(row)
+    show.watch.touch()
+    try:
+        for width, others in ((360, []), (1440, ["west-two"])):
+            async with page_on(chrome, show.server, "/workloads?namespace=crowd&sort=created", width=width) as seen:
+                await seen.page.locator(".tbody .row:not([hidden])").nth(2).wait_for()
+                there, asks, short = await seen.page.evaluate(ENDS_IN_SIGHT)
+                assert (there, short) == (["east-one"], ["oslo"])
+                assert asks[: 1 + len(others)] == ["east-two", *others]
+                whole = f"? {place}east-two, {place}west-two"
+                assert await seen.page.get_by_title(whole).text_content() == whole
+                assert await axe(seen.page) == []
+                assert seen.errors == []
+    finally:
+        for row in rows:
+            show.watch.feed.drop(row.uid)
+        del show.watch.tallies["crowd"]
+        show.watch.touch()
 
 
 async def test_keys_lead_to_pages_and_through_the_table(show: Show, chrome: Browser) -> None:

@@ -58,6 +58,15 @@ export function cut(name, most) {
   return name.length > most ? `${name.slice(0, most - 9)}…${name.slice(-8)}` : name;
 }
 
+/** Names after a few words. Where there is no room for all, each loses the middle; its title is the whole. */
+export function names(all, before = "") {
+  const parts = all.flatMap((name, at) => {
+    const most = name.length > 9 ? name.length - 8 : 0;
+    return [most ? h("span", { class: "start" }, name.slice(0, most)) : null, h("span", {}, `${name.slice(most)}${at < all.length - 1 ? ", " : ""}`)];
+  });
+  return h("span", { class: "names", title: `${before}${all.join(", ")}` }, before, parts);
+}
+
 const UNITS = [["Pi", 2 ** 50], ["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 2 ** 10]];
 
 export function amount(resource, value) {

@@ -1,6 +1,6 @@
 // All workloads: filters, columns and order are in the address, so that a link shows what its sender saw.
 
-import { ago, amounts, ask, badge, h, link, now, span, starting } from "./dom.js";
+import { ago, amounts, ask, badge, h, link, names, now, span, starting } from "./dom.js";
 import { get, live } from "./live.js";
 import { go, query } from "./route.js";
 import { virtualTable } from "./table.js";
@@ -16,7 +16,7 @@ const COLUMNS = [
   { name: "namespace", title: "Namespace", width: "minmax(7rem, 1fr)", min: 7, cell: text("namespace") },
   { name: "state", title: "State", width: "8rem", min: 8, cell: (row) => badge(get(row, "state")) },
   { name: "queue", title: "Queue", width: "minmax(7rem, 1fr)", min: 7, cell: text("queue") },
-  { name: "cluster", title: "Cluster", width: "minmax(9rem, 1.4fr)", min: 9, cell: (row) => get(row, "cluster") || (get(row, "nominated").length ? `? ${get(row, "nominated").join(", ")}` : "") },
+  { name: "cluster", title: "Cluster", width: "minmax(14rem, 1.8fr)", min: 14, cell: (row) => (get(row, "cluster") ? names([get(row, "cluster")]) : get(row, "nominated").length ? names(get(row, "nominated"), "? ") : "") },
   { name: "place", title: "Place", width: "5rem", min: 5, num: true, cell: (row) => String(places.get(get(row, "uid"))?.place || "") },
   { name: "starts", title: "Starts", width: "13rem", min: 13, cell: (row) => (get(row, "state") === "Pending" ? starting(places.get(get(row, "uid"))?.starts) : "") },
   { name: "priority", title: "Priority", width: "5.5rem", min: 5.5, num: true, cell: text("priority") },
