@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from benchmarks.mixes.traces import MIXES, PARTS, Cluster, Job, drawn
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.testing import NOW
-from multikueue_console.history.outlook import Forecast, PlayedJob, forecast, play
+from multikueue_console.history.outlook import PLAYS, Forecast, PlayedJob, forecast, play
 from multikueue_console.history.run_times import JobShape, RunTimes, size_class
 from multikueue_console.history.runs import Outcome, Run
 from tests.builders import cluster_queue, flavor, local_queue, namespace
@@ -60,15 +60,15 @@ def run_of(job: Job, start: datetime, now: datetime) -> Run:
     )
 
 
-def told_and_true(mix: str, seed: int, *, is_strict: bool) -> Iterator[tuple[Forecast, datetime]]:
-    """Of a job that waits, at some moments of a day: its forecast, and when it did start."""
+def told_and_true(mix: str, seed: int, *, is_strict: bool, plays: int = PLAYS) -> Iterator[tuple[Forecast, datetime]]:
+    """Of a job that waits, at some moments of a day: its forecast of so many plays, and when it did start."""
     trace = {job.name: job for job in drawn(MIXES[mix], (CLUSTER,), days=DAYS, load=LOAD, seed=seed) if not job.local}
     jobs = [played(job) for job in trace.values()]
     fixed = objects(is_strict=is_strict)
     truth = play(fixed, [], lambda job, _: trace[job.key.name].seconds, NOW, arrivals=jobs, horizon=timedelta(days=300))
     luck = random.Random(seed)
     for look in range(LOOKS):
-        yield from _look(fixed, trace, jobs, truth, at(86_400 * DAYS * (0.3 + 0.65 * look / LOOKS)), luck)
+        yield from _look(fixed, trace, jobs, truth, at(86_400 * DAYS * (0.3 + 0.65 * look / LOOKS)), luck, plays)
 
 
 def _look(
@@ -78,6 +78,7 @@ def _look(
     truth: Mapping[ObjectKey, datetime],
     now: datetime,
     luck: random.Random,
+    plays: int,
 ) -> Iterator[tuple[Forecast, datetime]]:
     past = [job for job in jobs if job.created <= now]
     starts = {job.key: truth[job.key] for job in past if truth[job.key] <= now}
@@ -88,7 +89,7 @@ def _look(
         for job in past
         if job.key not in starts or job.key.name in going
     ]
-    found = forecast(fixed, present, RunTimes(runs, now), now, luck, past=past)
+    found = forecast(fixed, present, RunTimes(runs, now), now, luck, past=past, plays=plays)
     known = sorted(key for key, told in found.items() if told is not None)
     for key in luck.sample(known, min(1, len(known))):  # those of one line wait for the same jobs
         told = found[key]
