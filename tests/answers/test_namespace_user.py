@@ -200,7 +200,7 @@ async def test_who_has_no_right_on_workers_is_told_what_happens_there(stage: Sta
 
     assert "it fits once job/first ends" in lacks["summary"]
     assert told["cluster"] in pods
-    assert "has nothing to say" in logs
+    assert f"begins on {told['cluster']}" in logs
     assert f"its worker {told['cluster']} does not answer" in away["summary"]
     assert "since" in away
 

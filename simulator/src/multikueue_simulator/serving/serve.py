@@ -34,6 +34,7 @@ from fakekube.model.wire import Object
 from multikueue.runtime.clock import Clock, SystemClock
 from multikueue_simulator import definitions
 from multikueue_simulator.serving.programs import KueueProgram, Program, job_runner
+from multikueue_simulator.workers.jobs.logs import PodLogs
 
 __all__ = ["DEFINITIONS", "MANAGER", "USERS", "Plan", "Sandbox", "Served", "merged"]
 
@@ -63,8 +64,8 @@ class Plan:
 
     With `port` the manager has that port and the workers the next ones. `kueue` runs a simulated Kueue on each worker,
     `jobs` a substitute for kube-controller-manager and nodes there; pods run for `job_lasts`, unless annotations of
-    their job say otherwise. `seed` makes names and UIDs reproducible. With `one_store` resource versions are ordered
-    across all clusters, as over one etcd.
+    their job say otherwise, and log a line each second. `seed` makes names and UIDs reproducible. With `one_store`
+    resource versions are ordered across all clusters, as over one etcd.
     """
 
     workers: int = 3
@@ -116,6 +117,7 @@ class Served:
             rbac=plan.rbac,
             history=plan.history,
             revisions=shared.revisions,
+            pod_log=PodLogs(name) if plan.jobs else None,
         )
         self._defined: set[str] = set()
         self.define(*(plan.definitions if definitions is None else definitions))
