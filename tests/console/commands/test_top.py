@@ -3,6 +3,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from time import monotonic
 
 import anyio
 import pytest
+from rich.cells import cell_len
 
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectKey
@@ -80,6 +82,17 @@ def test_it_runs_on_a_terminal(size: tuple[int, int], world: World) -> None:
         terminal.press(b"quit")
         terminal.press(b"\r")
         assert terminal.end() == 0
+    ends = list(drawn_to(terminal.seen.decode()))
+    assert max(row for row, _ in ends) == size[1]
+    assert max(column for _, column in ends) == size[0]
+
+
+def drawn_to(written: str) -> Iterator[tuple[int, int]]:
+    """The row and the last column of each piece that follows a move of the cursor."""
+    moves = re.split(r"\x1b\[(\d+);(\d+)H", written)[1:]
+    for row, column, piece in zip(moves[::3], moves[1::3], moves[2::3], strict=True):
+        words = re.sub(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>])", "", piece)
+        yield int(row), int(column) - 1 + cell_len(words)
 
 
 def test_it_needs_a_terminal(world: World) -> None:
