@@ -277,6 +277,12 @@ def ends_attempt(status: WorkloadStatus) -> bool:
     return status.has_failed_checks or not holds.get(QUOTA_RESERVED) or holds.get(EVICTED, False)
 
 
+def is_won_elsewhere(status: WorkloadStatus, worker: str) -> bool:
+    """Whether by that status nothing is wanted any more on the worker, since another one has won the attempt."""
+    winner = status.cluster_name
+    return bool(winner and winner != worker) and not ends_attempt(status)
+
+
 def is_of_attempt(item: Object | None, local: Workload, attempt: str) -> bool:
     """Whether a remote object belongs to that attempt of a workload.
 

@@ -16,7 +16,7 @@ from multikueue.api.kind import Kind
 from multikueue.api.kueue.queues import ClusterQueue, LabelSelector, LocalQueue
 from multikueue.api.kueue.workload import FINISHED, QUOTA_RESERVED, Workload, WorkloadStatus
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.dispatch.remote import Asked
+from multikueue.dispatch.remote import Asked, is_won_elsewhere
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.quota.cache.status import check_names
 from multikueue.quota.engine import Engine
@@ -292,12 +292,14 @@ class Store(State):
             self._show(lambda observer: observer.reach_changed(worker))
 
     def _copy_changed(self, worker: WorkerView, old: Workload | None, new: Workload | None) -> None:
-        """Skips changes that the plan expects. A copy that comes or goes while a status is written is news, whatever the plan
-        says: the decision under way does not know of it, and its plan takes the place of that one."""
+        """Skips changes that the plan expects. A copy that comes while a status is written is news, whatever the plan says: the
+        decision under way does not know of it, and its plan takes the place of that one. So is one that goes, unless another
+        worker has won by that status."""
         change = Change(old, new, worker=worker.name)
         seen = change.seen
         key = seen.key
-        is_between = (old is None or new is None) and key in self.written
+        written = self.written.get(key) if old is None or new is None else None
+        is_between = written is not None and (old is None or not is_won_elsewhere(written, worker.name))
         if is_between or not self.plans.is_expected(old, seen, worker.name, worker.expectations.is_creating(key)):
             self._look_again(triggers.COPY, change)
         told = new.condition(QUOTA_RESERVED) if new is not None else None

@@ -784,19 +784,24 @@ def test_the_end_of_a_copy_that_the_plan_gives_up_is_news_only_to_a_decision_und
     assert [key for key in noted.keys if key.startswith("workload ")] == (["workload wl"] if is_written else [])
 
 
-@pytest.mark.parametrize("is_written", [False, True], ids=["and nothing is decided", "while a decision is written"])
-def test_the_end_of_a_losers_copy_is_news_only_to_a_decision_under_way(is_written: bool) -> None:
-    """The decision may take the win back, and wait for the copy."""
+@pytest.mark.parametrize(
+    ("cluster", "is_news"),
+    [(None, False), ("w2", False), ("", True)],
+    ids=["and nothing is decided", "while the same win is written", "while the win is taken back"],
+)
+def test_the_end_of_a_losers_copy_is_news_only_to_a_decision_that_may_need_it(
+    cluster: str | None, is_news: bool
+) -> None:
     store, noted = stored()
     won = local().reserved().cluster_name("w2").version(2).build()
     store.workloads.upsert(won)
     worker, copy = store.worker("w1"), workload("wl").attempt(attempt_of(won)).origin().build()
     worker.workloads.upsert(copy)
     noted.keys.clear()
-    if is_written:
-        store.writes(KEY, won.status)
+    if cluster is not None:
+        store.writes(KEY, msgspec.structs.replace(won.status, cluster_name=cluster or None))
     worker.workloads.remove(copy)
-    assert [key for key in noted.keys if key.startswith("workload ")] == (["workload wl"] if is_written else [])
+    assert [key for key in noted.keys if key.startswith("workload ")] == (["workload wl"] if is_news else [])
 
 
 @pytest.mark.parametrize("is_reached", [False, True], ids=["not reached yet", "reached before the record was read"])

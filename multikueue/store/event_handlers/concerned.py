@@ -22,7 +22,7 @@ from multikueue.api.kueue.workload import (
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import ClusterProfile, MultiKueueCluster, MultiKueueConfig
 from multikueue.api.values.foreign import answer_or
-from multikueue.dispatch.remote import attempt_of, is_of_attempt
+from multikueue.dispatch.remote import attempt_of, is_of_attempt, is_won_elsewhere
 from multikueue.jobs.framework.adapter import Adapter, is_told_at_home
 from multikueue.jobs.framework.nesting import is_whole
 from multikueue.jobs.framework.workloads import is_of_group
@@ -165,8 +165,7 @@ def _concerned(key: ObjectKey, change: Change[Any], state: State) -> Iterator[Ke
     the status that is being written."""
     yield from _later_slices(key, state)
     is_leaving = change.new is None or change.new.metadata.deletion_timestamp is not None
-    is_decided = is_leaving and key not in state.written
-    if not (is_decided and _is_settled_elsewhere(state.workloads.get(key), change.worker)):
+    if not (is_leaving and _is_settled_elsewhere(key, change.worker, state)):
         yield key
 
 
@@ -191,8 +190,12 @@ def _should_run_on(local: Workload, worker: str) -> bool:
     return local.has(ADMITTED) and local.status.cluster_name == worker and not stops
 
 
-def _is_settled_elsewhere(local: Workload | None, worker: str) -> bool:
+def _is_settled_elsewhere(key: ObjectKey, worker: str, state: State) -> bool:
+    """Also by the status that is being written, if there is one."""
+    local, written = state.workloads.get(key), state.written.get(key)
     if local is None or local.metadata.deletion_timestamp is not None or local.has(EVICTED):
+        return False
+    if written is not None and not is_won_elsewhere(written, worker):
         return False
     winner = local.status.cluster_name
     return local.has(FINISHED) or bool(winner and winner != worker)
