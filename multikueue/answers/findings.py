@@ -42,7 +42,7 @@ class Report(msgspec.Struct, frozen=True):
     cluster: str
     findings: tuple[Finding, ...]
     identity: str = ""
-    """The UID of its kube-system; empty if nobody looked, or may look."""
+    """The UID of its kube-system; empty if it was not read, or may not be read."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""One workload as seen now: the local object, what its workers hold, its fleet, and what follows from these."""
+"""One workload as seen now, in one file: the local object, what its workers hold, its fleet, and what follows from these."""
 
 from __future__ import annotations
 

@@ -45,12 +45,20 @@ def measure() -> Found:
     with _without():
         bare = counted_anew(WORKERS, JOBS)
     off = counted_anew(WORKERS, JOBS)
-    exporter = InMemorySpanExporter()
-    with patch.object(life, "SpanSink", lambda endpoint: SpanSink(endpoint, exporter)):
+    exporters: list[InMemorySpanExporter] = []
+    sinks: list[SpanSink] = []
+
+    def sink(endpoint: str) -> SpanSink:
+        exporters.append(InMemorySpanExporter())
+        sinks.append(SpanSink(endpoint, exporters[-1]))
+        return sinks[-1]
+
+    with patch.object(life, "SpanSink", sink):
         counted_anew(WORKERS, JOBS, traces=ENDPOINT)
-        exporter.clear()
         on = counted_anew(WORKERS, JOBS, traces=ENDPOINT)
-    return Found(bare, off, on, len(exporter.get_finished_spans()))
+    for each in sinks:
+        each.close()  # a manager that is cancelled does not wait until all is sent
+    return Found(bare, off, on, len(exporters[-1].get_finished_spans()))
 
 
 @contextmanager

@@ -42,7 +42,7 @@ class Use(msgspec.Struct, frozen=True, gc=False):
 
 class TotalRoom(msgspec.Struct, frozen=True, gc=False):
     """Of one resource of one flavor, all queues together: their `nominal` quotas, what they have given out, and what is `free`
-    of their own quotas, which nobody else has borrowed either."""
+    of their own quotas, without what others have borrowed of it."""
 
     nominal: int = 0
     used: int = 0

@@ -1,4 +1,4 @@
-"""What goes to the server, what is refused before, and what a dry run tells."""
+"""What goes to the server, what is refused before, and what a dry run tells: one file, as all of it is one command."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ def test_a_dry_run_makes_nothing_and_tells_of_queue_and_clusters(ready: World, c
     ]
     assert [" ".join(line.split()) for line in done.lines[4:]] == [
         "Workers",
-        "CLUSTER ANSWER PLACE MESSAGE",
-        "east does not let you look - you cannot look there",
-        "west is cordoned - -",
+        "CLUSTER ANSWER PLACE MESSAGE REPAIR",
+        "east does not let you look - you cannot look there -",
+        "west is cordoned - - multikueue clusters uncordon west",
     ]
 
 
@@ -191,6 +191,7 @@ def test_a_dry_run_tells_what_runs_on_a_worker_beside_what_is_counted(ready: Wor
     manager.add(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 100})
     manager.add(PRIORITY_CLASSES, {"metadata": {"name": "other"}, "value": 100})
     worker.add(LOCAL_QUEUES, local_queue("batch", "theirs", namespace="a").build())
+    worker.add(CLUSTER_QUEUES, cluster_queue("theirs").quota("default", cpu=12).build())
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump({**JOB, "spec": {"template": {"spec": {**PODS, "priorityClassName": "high"}}}}))
 
