@@ -19,6 +19,7 @@ from itertools import count
 from benchmarks.mixes.traces import Cluster, Job
 from multikueue import registry
 from multikueue.api.meta import ObjectKey
+from multikueue.dispatch.copies.remote import LOWEST
 from multikueue.quota.capacity.waits import Like, WaitTimes, size_of
 from multikueue.strategy import FlavorRoom, Fleet, Nomination, Placement, Room, Strategy, Worker, Workload
 from multikueue.workload.strategy_call import ROOM, WAITS
@@ -29,9 +30,6 @@ __all__ = ["Chooser", "Record", "Result", "World", "play"]
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 STEP = 1.0
 """Seconds that a copy, a win or a removal takes."""
-
-YIELDS = -1_000_000_000
-"""The priority of copies that wait behind all others, until they win."""
 
 CHECKPOINT = 600.0
 """Seconds between two checkpoints of a job."""
@@ -240,7 +238,7 @@ class World:
         for name in [name for name in named if name not in attempt.copies]:
             attempt.copies[name] = self._arrive(attempt.record, self.workers[name], STEP)
         for name, copy in attempt.copies.items():
-            self._rank(copy, YIELDS if name in nomination.yielding else attempt.record.job.priority)
+            self._rank(copy, LOWEST if name in nomination.yielding else attempt.record.job.priority)
         after = nomination.revisit_after
         again = after.total_seconds() if after is not None else None if named else AGAIN
         if again is not None:

@@ -156,7 +156,8 @@ class Drains(msgspec.Struct, frozen=True):
     async def _tell(self, cluster: MultiKueueCluster, left: Left, drain: Drain, began: datetime) -> str:
         """Tells the pods of some of the workloads that have not been told. Why they cannot be; empty if they can. The note
         follows when all are told, so that who starts in between tells them again."""
-        name, now, client = cluster.metadata.name, self.context.now(), self.context.clients.get(cluster.metadata.name)
+        name, now = cluster.metadata.name, self.context.now()
+        client = self.context.clients.get(name)
         waiting = [each for each in left.runs if told_until(each, name, drain, began) is None]
         failed_at, why = self._untold.get(name, (now - TOLD_AGAIN, ""))
         if not waiting or client is None or now < failed_at + TOLD_AGAIN:

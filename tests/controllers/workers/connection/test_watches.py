@@ -46,18 +46,26 @@ class Watched:
 
 
 @asynccontextmanager
+async def begun(made: Table, watches: QueueWatches | RoomWatches, fault: Any) -> AsyncIterator[Watched]:
+    """The worker once its watches have begun."""
+    worker = Watched(made)
+    worker.cluster.fault = fault or worker.cluster.fault
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watches.run, worker.cluster, UNMETERED)
+        await anyio.wait_all_tasks_blocked()
+        yield worker
+        tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
 async def watched(*, namespaces: tuple[str, ...] = EVERYWHERE, fault: Any = None) -> AsyncIterator[Watched]:
     """Nobody follows the worker yet, and it is doubted no more."""
     made = table(workers=1)
     have(made.workers["w1"], 100)
-    made.workers["w1"].fault = fault or made.workers["w1"].fault
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(QueueWatches(made.world, "w1", namespaces).run, made.workers["w1"], UNMETERED)
-        worker = Watched(made)
+    async with begun(made, QueueWatches(made.world, "w1", namespaces), fault) as worker:
         await worker.is_due()  # it was connected
-        made.workers["w1"].calls.clear()
+        worker.cluster.calls.clear()
         yield worker
-        tasks.cancel_scope.cancel()
 
 
 def asked(cluster: Cluster) -> set[str]:
@@ -186,12 +194,8 @@ async def doubted(
         have(cluster, 100)
     if key is not None and patch is not None:
         Watched(made).change(key, patch)
-    cluster.fault = fault or cluster.fault
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(QueueWatches(made.world, "w1", namespaces).run, cluster, UNMETERED)
-        await anyio.wait_all_tasks_blocked()
-        yield Watched(made)
-        tasks.cancel_scope.cancel()
+    async with begun(made, QueueWatches(made.world, "w1", namespaces), fault) as worker:
+        yield worker
 
 
 def closed(worker: Watched) -> str:
@@ -261,12 +265,8 @@ async def roomy(*, namespaces: tuple[str, ...] = EVERYWHERE, fault: Any = None) 
     have(cluster, 10)
     for kind in (kinds.COHORTS, kinds.RESOURCE_FLAVORS):
         cluster.put(kind, {"metadata": {"name": "one"}, "spec": {}})
-    cluster.fault = fault or cluster.fault
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(RoomWatches(made.world, "w1", namespaces).run, cluster, UNMETERED)
-        await anyio.wait_all_tasks_blocked()
-        yield Watched(made)
-        tasks.cancel_scope.cancel()
+    async with begun(made, RoomWatches(made.world, "w1", namespaces), fault) as worker:
+        yield worker
 
 
 async def free(worker: Watched) -> tuple[float, str]:
